@@ -4,16 +4,18 @@
 long double, written down from the documentation alone; `polish` lowers it from a given
 point by Newton's method. `judge` fits the problem and names what is wrong.
 
-``python tests/long_double.py 4000`` judges as many and prints a summary.
+``python tests/long_double.py 4000`` judges as many and prints a summary;
+``python tests/long_double.py families 4000`` those of counts and amounts.
 """
 
+import copy
 import signal
 import sys
 import time
 import warnings
 from collections import Counter
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -34,6 +36,7 @@ ROUNDING = 8 * np.finfo(np.float64).eps
 MOST_SECONDS = 30
 # Warnings of data, not of fits: ties of intercepts at zero, few rows for REML.
 ADVICE = ("far from zero", "needs more rows")
+FAMILIES = ("poisson", "gamma", "negative_binomial")
 OFFSETS = (0.0, 0.0, 0.0, 1.0, 1e2, 1e4, 1e6, 1e8)
 
 
@@ -81,6 +84,8 @@ class Case:
             settings["task_prior"] = TaskPrior.nested(parents)
         if self.loss == "regression":
             model = MultiTaskRegressor(**settings)
+        elif self.loss in FAMILIES:
+            model = MultiTaskRegressor(loss=self.loss, **settings)
         else:
             model = MultiTaskClassifier(loss=self.loss, **settings)
         with warnings.catch_warnings(record=True) as caught:
@@ -187,6 +192,38 @@ def draw(seed):
     )
 
 
+def draw_family(seed):
+    """The same with counts or amounts as targets; see `draw` for features and ties."""
+    case, rng = draw(seed), np.random.default_rng([seed, 1])
+    loss = ("poisson", "gamma", "negative_binomial")[seed % 3]
+    measured = ~np.isnan(case.y.astype(float))
+    ranks = np.argsort(np.argsort(np.where(measured, case.y, 0.0), axis=None))
+    eta = 3.0 * ranks.reshape(case.y.shape) / ranks.size - 1.5
+    mean = np.exp(eta + rng.normal(size=eta.shape) * rng.choice([0.0, 0.5]))
+    mean = mean * 10.0 ** rng.integers(0, 6)
+    if loss == "gamma":
+        y = np.maximum(rng.gamma(2.0, mean / 2.0), 1e-6)
+    else:
+        y = rng.poisson(mean).astype(float)
+        y[
+            np.unique(np.r_[0, np.cumsum(np.bincount(case.task)) - 1])
+            if case.task is not None
+            else slice(0, 1)
+        ] += 1.0
+    settings = dict(case.settings)
+    # The penalty in units of the new targets.
+    old, new = (np.sqrt(np.nansum((v - np.nanmean(v)) ** 2)) for v in (case.y, y))
+    if not settings["standardize"]:
+        settings["lam"] *= float((new or 1.0) / (old or 1.0))
+    if isinstance(settings.get("ties"), str):
+        del settings["ties"]
+    if loss == "negative_binomial":
+        settings["dispersion"] = float(rng.choice([1e-3, 0.3, 5.0]))
+    y = np.where(measured, y, np.nan)
+    source = "dense" if case.source == "statistics" else case.source
+    return replace(case, y=y, loss=loss, source=source, settings=settings)
+
+
 def tie_rows(kind, groups):
     """B (edges, m) with Σ over edges (B p)² as the task prior's penalty of p."""
     m = len(groups)
@@ -235,7 +272,11 @@ class Reference:
             X, y = np.tile(X, (m, 1))[known], y.T.ravel()[known]
             weight, task = np.tile(weight, m)[known], np.repeat(np.arange(m), n)[known]
         self.X, self.weight, self.task = X, weight, task
-        self.y = y if case.loss == "regression" else 2 * y - 1
+        self.y = 2 * y - 1 if case.loss in ("logistic", "squared") else y
+        self.least = LONG(0)  # what no objective is below, without priors
+        if case.loss in FAMILIES:
+            best = np.where(self.y > 0, np.log(np.maximum(self.y, LONG(1e-300))), -1e4)
+            self.least = weight @ self.losses(best)[0]
         self.centre = weight @ X / weight.sum()
         spread = np.sqrt(weight @ (X - self.centre) ** 2 / weight.sum())
         seen = spread > 1e-13 * np.abs(self.centre)
@@ -319,6 +360,8 @@ class Reference:
 
     def losses(self, scores):
         """Loss of each row, its first and second derivative, per unit of weight."""
+        if self.case.loss in FAMILIES:
+            return self.family_losses(scores)
         if not self.logistic:
             rest = scores - self.y
             return rest**2 / 2, rest, np.ones_like(rest)
@@ -328,14 +371,29 @@ class Reference:
         loss = np.maximum(-z, 0) + np.log1p(far)
         return loss, -self.y * wrong, wrong * (1 - wrong)
 
-    def smooth(self, v):
-        """Value, gradient and Hessian without the penalty."""
+    def smooth(self, v, basis=None):
+        """Value, gradient and Hessian without the penalty, over v or a basis of it."""
         loss, slope, bend = self.losses(self.design @ v)
         rest = self.A @ v - self.c
-        gradient = self.design.T @ (self.weight * slope) + self.A.T @ rest
-        hessian = (self.design.T * (self.weight * bend)) @ self.design
+        design, A = self.design, self.A
+        if basis is not None:
+            design, A = design @ basis, A @ basis
+        gradient = design.T @ (self.weight * slope) + A.T @ rest
+        hessian = (design.T * (self.weight * bend)) @ design
         value = self.weight @ loss + rest @ rest / 2
-        return value, gradient, hessian + self.A.T @ self.A
+        return value, gradient, hessian + A.T @ A
+
+    def levels(self):
+        """What all tasks have in common, as a basis: no ties, however strong, see it.
+
+        Over single tasks data would be lost beside strong ties, even in long double.
+        """
+        basis = np.zeros((self.size, len(self.rows) + len(self.intercepts)), LONG)
+        for j, row in enumerate(self.rows):
+            basis[row, j] = 1
+        for k, place in enumerate(self.intercepts):
+            basis[place, len(self.rows) + k] = 1
+        return basis
 
     def matrix(self, v):
         """Coefficients in the model's units (d, m)."""
@@ -361,6 +419,18 @@ class Reference:
                 hessian[np.ix_(row, row)] = bend * weight / length
         return value, gradient, hessian
 
+    def family_losses(self, s):
+        """The same for counts and amounts, as third.md writes them."""
+        y, mean = self.y, np.exp(np.clip(s, -11000, 11000))
+        if self.case.loss == "poisson":
+            return mean - y * s, mean - y, mean
+        if self.case.loss == "gamma":
+            return s + y / mean, 1 - y / mean, y / mean
+        r = 1 / LONG(self.case.settings["dispersion"])
+        share = mean / (r + mean)
+        loss = (y + r) * np.log(r + mean) - y * s
+        return loss, (y + r) * share - y, (y + r) * share * (1 - share)
+
     def value(self, v):
         return self.smooth(v)[0] + self.penalty(v)
 
@@ -370,7 +440,10 @@ class Reference:
     def rounding(self, v):
         """What a few rounding errors of data and published numbers may change."""
         coef = v[self.places] / self.deviation[:, np.newaxis]
-        terms = np.abs(self.y) + np.sum(np.abs(self.X * coef.T[self.task]), axis=1)
+        size = np.abs(self.y)
+        if self.case.loss in FAMILIES:
+            size = 1 + np.abs(np.log(np.maximum(self.y, 1)))
+        terms = size + np.sum(np.abs(self.X * coef.T[self.task]), axis=1)
         weight = self.weight
         if self.has_intercept:
             intercept = v[self.intercepts] - self.centre @ coef
@@ -379,8 +452,18 @@ class Reference:
             weight = weight + self.case.settings["intercept_strength"]
         slope, noise = np.abs(self.losses(self.design @ v)[1]), ROUNDING * terms
         found = weight @ (slope * noise + noise**2) + ROUNDING * abs(self.value(v))
+        found += ROUNDING * abs(self.least)
         # Long doubles are rounded, too: strong ties of large coefficients show it.
-        lost = 8 * np.finfo(LONG).eps * (np.abs(self.A) @ np.abs(v))
+        # Rounded features have rounded deviations, the unit of coefficients.
+        share = np.full(self.size, 8 * np.finfo(LONG).eps)
+        if self.case.settings["standardize"]:
+            doubt = ROUNDING * np.abs(self.centre) / self.deviation
+            share[self.places] += doubt[:, np.newaxis]
+            lengths = [np.sqrt(v[row] @ v[row]) for row in self.rows]
+            found += (doubt * self.weights) @ np.array(lengths, LONG)
+        lost = np.abs(self.A) @ (share * np.abs(v))
+        # So have targets, in these units.
+        lost += np.max((self.A != 0) * share, axis=1, initial=0) * np.abs(self.c)
         found += lost @ (np.abs(self.A @ v - self.c) + lost)
         if self.case.source == "statistics":  # squares of centred rows, added up
             Z = np.abs((self.X - self.centre) * coef.T[self.task])
@@ -389,10 +472,12 @@ class Reference:
         return found
 
     def null(self):
-        """Objective without coefficients, the unit of tolerances."""
+        """Objective without coefficients and targets, the unit of tolerances."""
+        bare = copy.copy(self)
+        bare.c = np.zeros_like(self.c)
         free = np.isin(np.arange(self.size), self.intercepts)
-        v = newton(self.smooth, np.zeros(self.size, LONG), free)
-        return self.smooth(v)[0] - self.c @ self.c / 2
+        v = newton(bare.smooth, np.zeros(self.size, LONG), free)
+        return bare.smooth(v)[0] - self.least
 
 
 def cholesky_solve(H, g):
@@ -449,6 +534,15 @@ def polish(reference, v):
         pairs = zip(reference.smooth(v), reference.row_norms(v), strict=True)
         return tuple(a + b for a, b in pairs)
 
+    basis = reference.levels()
+
+    def common(z, start):
+        v = start + basis @ z
+        norms = reference.row_norms(v)
+        norms = norms[0], basis.T @ norms[1], basis.T @ norms[2] @ basis
+        pairs = zip(reference.smooth(v, basis), norms, strict=True)
+        return tuple(a + b for a, b in pairs)
+
     best, least = v, reference.value(v)
     for _ in range(6):
         gradient, hessian = reference.smooth(best)[1:]
@@ -458,7 +552,9 @@ def polish(reference, v):
             (best == 0) & (reference.signs != 0) & (reference.signs * gradient >= 0)
         )
         candidates = []
-        for weight, row in zip(reference.weights, reference.rows, strict=True):
+        shared = reference.smooth(best, basis)[1:]
+        for j, row in enumerate(reference.rows):
+            weight = reference.weights[j]
             if weight == 0:
                 continue
             if best[row].any():  # a row that should be zero
@@ -471,7 +567,17 @@ def polish(reference, v):
             if length > weight and bend > 0:  # a row that should not
                 candidates.append(best.copy())
                 candidates[-1][row] = -gradient[row] * (1 - weight / length) / bend
+            # The same for all tasks at once, which ties do not hold back.
+            slope, bend = shared[0][j], shared[1][j, j]
+            kept = 1 - weight * np.sqrt(LONG(len(row))) / max(abs(slope), LONG(1e-300))
+            if kept > 0 and bend > 0:
+                candidates.append(best.copy())
+                candidates[-1][row] = -slope * kept / bend
         candidates.append(newton(both, best, free))
+        loose = np.array([free[column > 0].all() for column in basis.T])
+        zero = np.zeros(basis.shape[1], LONG)
+        z = newton(partial(common, start=best), zero, loose)
+        candidates.append(best + basis @ z)
         candidates = [reference.project(candidate) for candidate in candidates]
         values = [reference.value(candidate) for candidate in candidates]
         k = int(np.argmin(values))
@@ -547,7 +653,7 @@ def judge(case):
     v = reference.unknowns(model)
     value, unit = reference.value(v), max(abs(reference.null()), LONG(1e-300))
     best = polish(reference, reference.project(v))
-    noise = reference.rounding(v) + 1e-12 * unit + 1e-13 * value
+    noise = reference.rounding(v) + 1e-12 * unit + 1e-13 * abs(value)
     off = abs(value - model.objective_) - model.dual_gap_
     if off > noise:
         faults.append(f"published {value:.6g}, certified {model.objective_:.6g}")
@@ -557,7 +663,7 @@ def judge(case):
         faults.append(f"false by {false / unit:.2g}")
     gap = float(model.dual_gap_ / unit)
     # Rounding puts no less in reach.
-    hidden = 2.1e-10 * max(unit, value) + noise
+    hidden = 2.1e-10 * max(unit, value - reference.least) + noise
     hidden += (100 * np.finfo(float).eps) ** 2 * (reference.weight @ reference.y**2)
     if model.dual_gap_ > max(1.01 * tol * unit, hidden) and not warned:
         faults.append(f"silent above tol {tol:g}")
@@ -581,14 +687,14 @@ def limited(seconds):
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def main(count, first=0):
+def main(count, first=0, drawn=draw):
     """Judge ``count`` cases; print what is wrong, and a summary."""
     kinds = Counter()
     for seed in range(first, first + count):
         begin = time.process_time()
         try:
             with limited(MOST_SECONDS):
-                verdict = judge(draw(seed))
+                verdict = judge(drawn(seed))
         except TimeoutError:
             verdict = Verdict(("beyond 30 s",))
         except Exception as error:  # any is a fault of the fit
@@ -596,7 +702,7 @@ def main(count, first=0):
         seconds = time.process_time() - begin
         kinds.update(fault.split()[0] for fault in verdict.faults)
         kinds["warnings"] += verdict.warned
-        needless = verdict.warned and verdict.true_gap <= draw(seed).settings["tol"]
+        needless = verdict.warned and verdict.true_gap <= drawn(seed).settings["tol"]
         kinds["needless"] += needless
         if verdict.faults or needless or seconds > MOST_SECONDS / 3:
             print(  # noqa: T201
@@ -607,4 +713,6 @@ def main(count, first=0):
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(int, sys.argv[1:])) > 0)
+    numbers = [int(one) for one in sys.argv[1:] if one != "families"]
+    families = "families" in sys.argv
+    sys.exit(main(*numbers, **({"drawn": draw_family} if families else {})) > 0)

@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.exceptions import NotFittedError
 
 from priormtl import (
     MultiTaskClassifierCV,
@@ -14,12 +15,12 @@ from priormtl import (
 )
 from priormtl.archive import read_archive, write_archive
 from priormtl.cli.main import in_options
-from priormtl.design import learning
 from priormtl.estimators import tabular
 from priormtl.exceptions import ModelFileError
 from priormtl.reml import ties
 from priormtl.reports import report
 from priormtl.selection import search_structures
+from priormtl.solvers.block_newton import BlockNewton
 
 
 def grouped(n=120, m=12, seed=0):
@@ -138,19 +139,6 @@ def test_integers_that_are_identifiers_are_no_chain(monkeypatch):
     assert model.structure_["task_prior"] == "chain"
 
 
-def test_many_categories_are_folded(monkeypatch):
-    monkeypatch.setattr(learning, "MOST_CATEGORIES", 3)
-    monkeypatch.setattr(learning, "MOST_INDICATORS", 100)
-    table, y = grouped()
-    table["item"] = [f"i{k}" for k in np.arange(len(y)) % 20 % 11]
-    model = tabular_model("regressor", task="t", trees="none")
-    with pytest.warns(UserWarning, match="the 3 most frequent"):
-        model.fit(table, y)
-    names = model[0].get_feature_names_out()
-    assert sum(name.startswith("item=") for name in names) == 3
-    assert np.isfinite(model.predict(table)).all()
-
-
 @pytest.mark.parametrize("k", [4, 8])
 def test_two_tasks_of_which_one_has_a_single_row(k):
     x = np.random.default_rng(0).normal(size=k + 1)
@@ -218,3 +206,44 @@ def test_messages_of_the_command_name_its_options():
     )
     assert in_options('ties="adaptive" needs rows') == "--ties adaptive needs rows"
     assert in_options("such as task='state'; or") == "such as --task state; or"
+
+
+@pytest.mark.parametrize(
+    ("kind", "y", "match"),
+    [
+        ("regressor", [2.0], "no column with two values"),
+        ("classifier", ["u"] * 30, r"y must have two classes: got \['u'\] in all rows"),
+        ("regressor", [2.0, 3.0], "use fewer folds or more rows"),
+    ],
+)
+def test_tables_that_say_nothing_are_refused_in_a_sentence(kind, y, match):
+    n = len(y)
+    table = pd.DataFrame({"x": np.arange(n) % 7 * 0.5, "t": (["a", "b", "c"] * n)[:n]})
+    with pytest.raises(ValueError, match=match):
+        tabular_model(kind, task="t").fit(table, np.array(y))
+
+
+def test_a_task_may_show_one_class():
+    table, y = grouped()
+    labels = np.where((y > 0) | (table["t"] == "t3"), "yes", "no")
+    model = tabular_model("classifier", task="t", trees="none").fit(table, labels)
+    chance = model.predict_proba(table[table["t"] == "t3"])[:, 1]
+    assert np.all((chance > 0.5) & (chance < 1.0))
+
+
+def test_an_interrupted_fit_is_no_fit(monkeypatch):
+    table, y = grouped()
+    X, task = table[["x"]], table["t"]
+    fresh = MultiTaskRegressor(0.1).fit(X, y, task=task)
+    model = MultiTaskRegressor(0.1)
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(BlockNewton, "step", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            model.fit(X, y, task=task)
+    with pytest.raises(NotFittedError):
+        model.predict(X, task=task)
+    np.testing.assert_array_equal(model.fit(X, y, task=task).coef_, fresh.coef_)

@@ -36,7 +36,7 @@ def data_of(name, layout="stacked"):
         ({"theta": np.nan}, "theta must be a finite number"),
         ({"epsilon": np.inf}, "epsilon must be a finite number"),
         ({"intercept_strength": "1"}, "intercept_strength must be a finite number"),
-        ({"loss": "hinge"}, "loss must be one of 'logistic', 'squared'"),
+        ({"loss": "hinge"}, "loss must be one of 'squared', 'logistic', 'poisson'"),
         ({"penalty": "l1"}, "penalty must be one of 'l21', 'nuclear'"),
         ({"fit_intercept": 1}, 'fit_intercept must be True, False or "tied"'),
         ({"fit_intercept": "tied"}, "task_prior must not be None with fit_intercept="),

@@ -252,11 +252,12 @@ def check_smooth(seed):
     warned = check_case(case, optimum, 1e-12)
     model, _ = fit_case(case)
     # No coefficient is much larger than the shortest solution asks for, or than a
-    # thousandth of the targets in units of the smallest feature.
+    # tenth of the targets in units of the smallest feature, which may be what rounding
+    # left of a difference, and as large as the machine's rounding makes it.
     spread = np.min(
         case.X.std(axis=0) / case.scale, initial=1.0, where=case.X.std(0) > 0
     )
-    room = 1e-2 * np.linalg.norm(case.y) / spread
+    room = 0.1 * np.linalg.norm(case.y) / spread
     assert np.abs(model.coef_ * case.scale).max() <= 100.0 * size + room
     return warned
 

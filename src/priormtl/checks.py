@@ -147,3 +147,8 @@ def check_outlier_strengths(values: object) -> Array | None:
         )
     name = "every one of outlier_strengths"
     return np.array([check_outlier_strength(name, value) for value in listed])
+
+
+def is_word(value: object, *words: str) -> bool:
+    """Whether a setting, which may be an array, is one of these words."""
+    return isinstance(value, str) and value in words

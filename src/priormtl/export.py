@@ -8,7 +8,7 @@ of the table, which is an error of the runtime.
 """
 
 import json
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping, Sequence
 from importlib.metadata import version
 from numbers import Real
 from typing import Any
@@ -36,10 +36,11 @@ except ModuleNotFoundError as error:
 __all__ = ["to_onnx"]
 
 ML = "ai.onnx.ml"
+Shape = Sequence[str | int]
 DTYPES = {"float64": TensorProto.DOUBLE, "float32": TensorProto.FLOAT}
 
 
-def to_onnx(model: object, *, dtype: str = "float64") -> Any:
+def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     """Convert a fitted model to ONNX.
 
     Parameters
@@ -61,7 +62,8 @@ def to_onnx(model: object, *, dtype: str = "float64") -> Any:
     TypeError
         If the model is no linear model, such as the pipeline of ``tabular_model``.
     ValueError
-        If ``unseen_tasks="nearest"``, or if two tasks have the same text.
+        If ``unseen_tasks="nearest"``, if two tasks have the same text, or if the model
+        has crossed factors.
 
     Notes
     -----
@@ -96,6 +98,12 @@ def to_onnx(model: object, *, dtype: str = "float64") -> Any:
             f"CV variants: got {kind}; use priormtl.save or joblib for other models."
         )
     check_is_fitted(model)
+    if model.fitted_.crossed is not None:
+        raise ValueError(
+            "model must have no crossed factors to be exported: got "
+            f"{', '.join(model.crossed_sd_)}. Fit it with crossed=None, or use "
+            "priormtl.save."
+        )
     check_choice("dtype", dtype, tuple(DTYPES))
     graph = _Graph(dtype)
     features = graph.read_features(model)
@@ -117,7 +125,7 @@ def to_onnx(model: object, *, dtype: str = "float64") -> Any:
         total = graph.add("ReduceSum", terms, axis, keepdims=0)
         level = graph.add("Gather", graph.number(intercept), codes)
         score = graph.add("Add", total, level)
-    shape = ["n", len(coef)] if by_column else ["n"]
+    shape: Shape = ["n", len(coef)] if by_column else ["n"]
     if isinstance(model, ClassificationTasks):
         # Unseen tasks have the classes of those averaged.
         known = RowTasks(np.arange(len(coef)), rows.averages).known(len(model.tasks_))
@@ -164,7 +172,7 @@ def _asks_for_task(model: LinearMultiTask) -> bool:
     return len(model.tasks_) > 1 or model.task is not None
 
 
-def _spell_labels(tasks: list[Any]) -> tuple[str, list[Any]]:
+def _spell_labels(tasks: list[Any]) -> tuple[str, Sequence[int | str]]:
     """Labels as ONNX has them: whole numbers, or text."""
     plain = [isinstance(task, Real) and not isinstance(task, bool) for task in tasks]
     if all(plain) and all(float(task).is_integer() for task in tasks):
@@ -184,18 +192,23 @@ class _Graph:
     def __init__(self, dtype: str) -> None:
         self.dtype = dtype
         self.kind = DTYPES[dtype]
-        self.nodes: list[Any] = []
-        self.constants: list[Any] = []
-        self.inputs: list[Any] = []
-        self.outputs: list[Any] = []
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.inputs: list[onnx.ValueInfoProto] = []
+        self.outputs: list[onnx.ValueInfoProto] = []
 
-    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+    def add(self, operator: str, *inputs: str, **attributes: object) -> str:
         """Name of the first result of a new node."""
-        return self.add_pair(operator, *inputs, count=1, **attributes)[0]
+        return self._add(operator, inputs, 1, attributes)[0]
 
-    def add_pair(
-        self, operator: str, *inputs: str, count: int = 2, **attributes: Any
+    def _add(
+        self,
+        operator: str,
+        inputs: Sequence[str],
+        count: int,
+        attributes: Mapping[str, object],
     ) -> list[str]:
+        """Names of all results of a new node."""
         domain = ML if operator == "LabelEncoder" else ""
         results = [f"priormtl:{len(self.nodes)}:{k}" for k in range(count)]
         self.nodes.append(
@@ -215,7 +228,7 @@ class _Graph:
         self.inputs.append(helper.make_tensor_value_info(name, kind, ["n", *shape]))
         return name
 
-    def publish(self, name: str, value: str, kind: int, shape: list[Any]) -> None:
+    def publish(self, name: str, value: str, kind: int, shape: Shape) -> None:
         while name in {one.name for one in self.inputs}:  # a column of this name
             name += "_"
         self.nodes.append(helper.make_node("Identity", [value], [name]))
@@ -256,11 +269,17 @@ class _Graph:
         return self.add("Where", self.add("IsNaN", part), self.number(means), part)
 
     def _look_up(
-        self, labels: str, kind: str, keys: list[Any], rows: list[int], default: int
+        self,
+        labels: str,
+        kind: str,
+        keys: Sequence[int | str],
+        rows: list[int],
+        default: int,
     ) -> str:
         """Row of each label in a table."""
-        found: dict[str, Any] = {f"keys_{kind}s": keys, "values_int64s": rows}
-        return self.add("LabelEncoder", labels, default_int64=default, **found)
+        found: dict[str, object] = {f"keys_{kind}s": keys, "values_int64s": rows}
+        found["default_int64"] = default
+        return self.add("LabelEncoder", labels, **found)
 
     def find_tasks(self, model: LinearMultiTask, unseen: RowTasks) -> str:
         """Row of the table that each row of the data gets (n,)."""
@@ -286,14 +305,15 @@ class _Graph:
         minus = self.constant(np.array(0))
         return self.add("Where", self.add("Less", found, minus), group, found)
 
-    def _find_groups(self, labels: str, row_of: dict[Any, int]) -> str:
+    def _find_groups(self, labels: str, row_of: dict[tuple[Hashable, ...], int]) -> str:
         """Row of the finest known group in labels such as "north / 12"."""
         depth = max(map(len, row_of))
         # Enough separators, so that each label has a part at each level.
         tail = self.constant(np.array(SEPARATOR * depth, dtype=object))
         padded = self.add("StringConcat", labels, tail)
-        parts = self.add_pair("StringSplit", padded, delimiter=SEPARATOR)[0]
-        count = self.add_pair("StringSplit", labels, delimiter=SEPARATOR)[1]
+        cut = {"delimiter": SEPARATOR}
+        parts = self._add("StringSplit", [padded], 2, cut)[0]
+        count = self._add("StringSplit", [labels], 2, cut)[1]
         row, prefix = self.constant(np.array(row_of[()])), ""
         between = self.constant(np.array(SEPARATOR, dtype=object))
         for level in range(1, depth + 1):
@@ -316,7 +336,7 @@ class _Graph:
         score: str,
         codes: str,
         classes: np.ndarray,
-        shape: list[Any],
+        shape: Shape,
         *,
         proba: bool,
     ) -> None:
@@ -344,7 +364,7 @@ class _Graph:
         joined = self.add("Concat", *both, axis=1)
         self.publish("probability", joined, self.kind, ["n", 2])
 
-    def build(self, model: LinearMultiTask) -> Any:
+    def build(self, model: LinearMultiTask) -> onnx.ModelProto:
         """The whole, checked."""
         name = type(model).__name__
         graph = helper.make_graph(

@@ -9,7 +9,7 @@ into arrays and back, without the statistics and the rows of the fit.
 import json
 import re
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, Self
@@ -34,7 +34,15 @@ from priormtl.selection import (
 from priormtl.trees import Boosted, Trees
 from priormtl.uncertainty import StandardErrors
 
-__all__ = ["VIEWS", "Certificate", "Deviations", "Fitted", "Outliers", "Search"]
+__all__ = [
+    "VIEWS",
+    "Certificate",
+    "CrossedFit",
+    "Deviations",
+    "Fitted",
+    "Outliers",
+    "Search",
+]
 
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
 SCORED = ("scores", "fit_seconds", "score_seconds")
@@ -54,6 +62,15 @@ class Outliers(NamedTuple):
     shared_coef: Array  # (m, d)
     own_coef: Array  # (m, d)
     strength: float
+
+
+class CrossedFit(NamedTuple):
+    """Effects of the levels of crossed factors, in the order of the design."""
+
+    effects: Array  # (levels,)
+    errors: Array  # (levels,) standard errors
+    sd: Array  # (factors,) standard deviations of effects
+    is_stochastic: bool  # whether the likelihood was estimated by probes
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,8 +115,8 @@ class Fitted:
     estimator: str  # name of its class
     model: Model | None  # what was fitted, at its strengths; None for compared methods
     tasks: np.ndarray  # (m,) labels
-    coef: Array  # (m, d) in the units of X
-    intercept: Array  # (m,)
+    coef: Array  # (m, d) in the units of X; (m, K, d) with K > 2 classes
+    intercept: Array  # (m,), or (m, K)
     certificate: Certificate | None = None
     design: Design | None = None
     feature_prior: FeaturePrior | None = None  # resolved, with estimated strengths
@@ -111,9 +128,11 @@ class Fitted:
     task_effect: Array | None = None  # (m,)
     task_r2: Array | None = None  # (m,) on training rows
     target_variance: float | None = None
+    within_variance: float | None = None  # of targets about the mean of their task
     deviations: Deviations | None = None
-    classes: np.ndarray | None = None  # (m, 2)
+    classes: np.ndarray | None = None  # (m, 2), or (m, K)
     outliers: Outliers | None = None
+    crossed: CrossedFit | None = None
     errors: StandardErrors | None = None
     search: Search | None = None
     calibration: Calibration | None = None
@@ -129,7 +148,35 @@ class Fitted:
     @property
     def shape(self) -> tuple[int, int]:
         """Tasks and features."""
-        return int(self.coef.shape[0]), int(self.coef.shape[1])
+        return int(self.coef.shape[0]), int(self.coef.shape[-1])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes with coefficients of their own; 1 unless multinomial."""
+        return int(self.coef.shape[1]) if self.coef.ndim == 3 else 1
+
+    def by_class(self) -> "Fitted":
+        """The same with each class of each task as a task, "task: class"."""
+        if self.n_classes == 1:
+            return self
+        assert self.classes is not None
+        m, K, d = self.coef.shape
+        tasks = [
+            f"{task}: {one}"
+            for task, classes in zip(self.labels, self.classes, strict=True)
+            for one in classes
+        ]
+        own = np.empty((m * K, 2), dtype=object)
+        own[:, 0], own[:, 1] = "others", self.classes.ravel()
+        weight = self.task_weight
+        return replace(
+            self,
+            tasks=np.array(tasks, dtype=object),
+            coef=self.coef.reshape(m * K, d),
+            intercept=self.intercept.ravel(),
+            classes=own,
+            task_weight=None if weight is None else np.repeat(weight, K),
+        )
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -167,6 +214,17 @@ class Fitted:
     def is_classifier(self) -> bool:
         """Whether targets are classes."""
         return self.classes is not None
+
+    def crossed_values(self, values: Array) -> dict[str, dict[Any, float]]:
+        """Values of levels (levels,), by crossed factor and level."""
+        assert self.design is not None
+        found, start = dict[str, dict[Any, float]](), 0
+        for term in self.design.crossed:
+            labels = term.labels
+            own = values[start : start + len(labels)].tolist()
+            found[term.source] = dict(zip(labels, own, strict=True))
+            start += len(labels)
+        return found
 
     @property
     def units(self) -> Array:
@@ -253,11 +311,12 @@ class Fitted:
 
     def check(self) -> None:
         """Fail if arrays, which may come from a damaged file, do not fit together."""
-        _demand(self.coef.ndim == 2, "shape of coefficients")
-        m, d = self.shape
+        _demand(self.coef.ndim in (2, 3), "shape of coefficients")
+        (m, d), K = self.shape, self.n_classes
+        own = () if K == 1 else (K,)
         shapes: dict[str, tuple[int, ...]] = {
-            "coef": (m, d),
-            "intercept": (m,),
+            "coef": (m, *own, d),
+            "intercept": (m, *own),
             "tie_weights": (d,),
             "scale": (d,),
             "task_weight": (m,),
@@ -283,13 +342,26 @@ class Fitted:
             parts = self.outliers.shared_coef, self.outliers.own_coef
             _demand(all(p.shape == (m, d) for p in parts), "parts of coefficients")
             _demand(all(p.dtype == np.float64 for p in parts), "type of coefficients")
+        factors = () if self.design is None else self.design.crossed
+        if self.crossed is not None:
+            size = sum(len(term.values) for term in factors)
+            effects, errors, sd, _ = self.crossed
+            for array, length in ((effects, size), (errors, size), (sd, len(factors))):
+                fits = array.shape == (length,) and array.dtype == np.float64
+                _demand(fits and bool(np.all(np.isfinite(array))), "crossed effects")
+        else:
+            _demand(not factors, "crossed effects")
         if self.errors is not None:
             _demand(self.errors.fits(m, d), "standard errors")
         if self.calibration is not None:
             _demand(self.calibration.fits(m, d), "intervals")
         if self.trees is not None:
             _demand(0.0 <= self.trees.share <= 1.0, "share of trees")
-            _demand(all(one.fits(d) for one in self.trees.folds), "trees")
+            width = d
+            if self.design is not None:  # the task is the last column
+                width = len(self.design.tree_features())
+                width += sum(self.design.tree_levels())
+            _demand(all(one.fits(width) for one in self.trees.folds), "trees")
         if self.reliability is not None:
             *rows, loss = self.reliability
             alike = len({part.shape for part in rows}) == 1 and rows[0].ndim == 1
@@ -302,6 +374,7 @@ PLAIN = (
     "estimator",
     "intercept_strength",
     "target_variance",
+    "within_variance",
     "targets_are_columns",
     "library",
     "data_name",
@@ -319,6 +392,7 @@ PARTS: dict[str, Any] = {
     "certificate": Certificate,
     "deviations": Deviations,
     "outliers": Outliers,
+    "crossed": CrossedFit,
     "errors": StandardErrors,
     "calibration": Calibration,
     "reliability": Reliability,
@@ -346,6 +420,15 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
     "own_coef_": lambda f: f.outliers and f.outliers.own_coef,
     "outlier_tasks_": lambda f: f.outlier_tasks,
     "outlier_strength_": lambda f: f.outliers and f.outliers.strength,
+    "crossed_effects_": lambda f: f.crossed and f.crossed_values(f.crossed.effects),
+    "crossed_sd_": lambda f: (
+        f.crossed
+        and f.design
+        and {
+            term.source: sd
+            for term, sd in zip(f.design.crossed, f.crossed.sd.tolist(), strict=True)
+        }
+    ),
     "calibration_": lambda f: f.calibration,
     "reliability_": lambda f: f.reliability,
     "statistics_": lambda f: f.statistics,
@@ -366,6 +449,7 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
         f.search and float(f.search.table["mean_test_score"][f.search.best])
     ),
     "data_name_": lambda f: f.data_name,
+    "dispersion_": lambda f: f.model and f.model.dispersion,
 }
 
 
@@ -394,6 +478,8 @@ def _model_to_plain(model: Model) -> dict[str, Any]:
     plain["device"] = None if plain["device"] is None else str(plain["device"])
     for name in ("left_out", "common"):
         plain[name] = [int(j) for j in plain[name]]
+    if plain["crossed"] is not None:
+        plain["crossed"] = list(plain["crossed"])
     return plain
 
 
@@ -408,6 +494,8 @@ def _model_from_plain(plain: Mapping[str, Any]) -> Model:
             known[name] = np.array(known[name], dtype=np.float64)
     for name in ("left_out", "common"):
         known[name] = tuple(known[name])
+    if known["crossed"] is not None:
+        known["crossed"] = tuple(map(str, known["crossed"]))
     return Model(**known | {"device": None})
 
 
@@ -474,6 +562,6 @@ def _read_classes(plain: Any, m: int) -> np.ndarray:
     if dtype == "|O":
         table = np.empty(len(known), dtype=object)
         table[:] = known
-        return table.reshape(m, 2)
+        return table.reshape(m, -1)
     _demand(PLAIN_DTYPE.fullmatch(dtype) is not None, "type of classes")
-    return np.array(known).astype(dtype).reshape(m, 2)
+    return np.array(known).astype(dtype).reshape(m, -1)

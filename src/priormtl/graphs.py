@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg.lapack import dtrtrs
 from scipy.sparse import block_array, coo_array, csc_array, csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import LinearOperator, eigsh, splu
@@ -476,14 +477,15 @@ def _solver_by_sums(between: Array, excess: Array) -> Callable[[Array], Array]:
         rows[k + 1 :, k + 1 :] += np.outer(share, rows[k, k + 1 :])
         excess[k + 1 :] += share * excess[k]
 
+    # Nodes that nothing holds stay at zero.
+    held = rows.diagonal() > 0
+    lower = np.asfortranarray(np.tril(-rows, -1))
+    upper = np.triu(-rows, 1) * held[:, np.newaxis]
+    upper = np.asfortranarray(upper + np.diag(np.where(held, rows.diagonal(), 1.0)))
+
     def solve(rhs: Array) -> Array:
-        x = rhs.astype(np.float64)
-        for k in range(n):
-            x[k + 1 :] += rows[k + 1 :, k] * x[k]
-        for k in reversed(range(n)):
-            pivot, rest = rows[k, k], rows[k, k + 1 :] @ x[k + 1 :]
-            x[k] = (x[k] + rest) / pivot if pivot > 0 else 0.0
-        return x
+        x = dtrtrs(lower, rhs, lower=1, unitdiag=1)[0]
+        return np.asarray(dtrtrs(upper, x * held)[0])
 
     return solve
 

@@ -15,6 +15,7 @@ hand the problems to a solver.
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,12 +25,17 @@ from priormtl._arrays import Array
 from priormtl.checks import (
     check_choice,
     check_fit_intercept,
+    check_positive,
     check_row_weights,
     check_strength,
     check_ties,
+    is_word,
 )
+from priormtl.crossed import CrossedTerm, solve_by_turns
 from priormtl.data import (
     Moments,
+    SharedRows,
+    StackedRows,
     TaskData,
     TaskStatistics,
     centre_samples,
@@ -42,14 +48,19 @@ from priormtl.data import (
 from priormtl.design import Design
 from priormtl.graphs import Laplacian
 from priormtl.losses import (
+    FAMILIES,
     DataFit,
+    Family,
+    FamilyFit,
     FreeIntercepts,
     Intercepts,
-    Logistic,
-    LogisticFit,
+    Multinomial,
     NoIntercepts,
     SquaredFit,
     TiedIntercepts,
+    by_class,
+    find_family,
+    row_slopes,
 )
 from priormtl.penalties import L21, Nuclear, RowConstraints
 from priormtl.priors import (
@@ -60,7 +71,6 @@ from priormtl.priors import (
     as_feature_prior,
     as_task_prior,
     curves_of,
-    factors_of,
     laplacian,
 )
 from priormtl.problem import Problem, QuadraticPrior, no_relations
@@ -84,9 +94,9 @@ from priormtl.solvers import (
     solve,
 )
 
-__all__ = ["Deviations", "Model", "Posed", "Solver"]
+__all__ = ["Deviations", "Model", "Posed", "Solver", "score_rows"]
 
-LOSSES = ("logistic", "squared")
+LOSSES = ("squared", *FAMILIES)
 PENALTIES = ("l21", "nuclear")
 
 
@@ -98,6 +108,8 @@ class Model:
     theta: float = 1.0
     epsilon: float = 1.0
     loss: str = "squared"
+    dispersion: float | None = None  # of the negative binomial; None: estimated
+    n_classes: int = 2  # with logistic loss; more: multinomial
     penalty: str = "l21"
     feature_prior: FeaturePrior | None = None
     task_prior: TaskPrior | None = None
@@ -109,6 +121,7 @@ class Model:
     allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
+    crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
     device: Any = None  # where PyTorch computes; None: on the processor, without it
     # Mean weight of rows. Where REML estimates strengths, weights are relative.
     weight_unit: float = 1.0
@@ -121,6 +134,13 @@ class Model:
         for name in strengths:
             checked[name] = check_strength(name, getattr(self, name))
         check_choice("loss", self.loss, LOSSES)
+        if self.dispersion is not None:
+            if self.family is None or not self.family.has_dispersion:
+                raise ValueError(
+                    f"dispersion must be None with loss={self.loss!r}: got "
+                    f"{self.dispersion!r}. It is that of the negative binomial."
+                )
+            checked["dispersion"] = check_positive("dispersion", self.dispersion)
         check_choice("penalty", self.penalty, PENALTIES)
         checked["fit_intercept"] = check_fit_intercept(self.fit_intercept)
         if self.fit_intercept == "tied" and self.task_prior is None:
@@ -145,6 +165,13 @@ class Model:
         checked["task_prior"] = as_task_prior(self.task_prior)
         self.__dict__.update(checked)
 
+    @property
+    def family(self) -> Family | None:
+        """Family of the loss; None for squared loss."""
+        if self.loss == "logistic" and self.n_classes > 2:
+            return Multinomial(self.n_classes)
+        return find_family(self.loss, self.dispersion)
+
     def pose(
         self, data: TaskData | TaskStatistics, start: Ties | None = None
     ) -> "Posed":
@@ -160,14 +187,33 @@ class Model:
         if self.standardize or self.left_out:
             scale, centre = self._units(moments)
             source = _standardise(source, scale, centre)
-        prior = self.feature_prior
+        prior, crossed = self.feature_prior, None
         resolved = None if prior is None else prior.resolve(moments)
-        coupling = self._couple(source, data.tasks, resolved, start)
+        if isinstance(data, StackedRows) and data.crossed is not None:
+            data = replace(data, crossed=data.crossed.only(self.crossed))
+        if isinstance(data, StackedRows) and data.crossed is not None:
+            if self.n_classes > 2:
+                raise ValueError(
+                    f"crossed must be None with {self.n_classes} classes. Leave out "
+                    f"{', '.join(data.crossed.names)}, or use one_vs_rest."
+                )
+            coupling, crossed = self._couple_crossed(
+                data, (scale, centre), resolved, start
+            )
+            _, source = self._sources(with_effects(data, crossed))
+            if self.standardize or self.left_out:
+                source = _standardise(source, scale, centre)
+        else:
+            coupling = self._couple(source, data.tasks, resolved, start)
         graph, ties, prior, strength, estimate = coupling
         common = (*self.common, *np.flatnonzero(np.isinf(ties)).tolist())
-        constraints = _constraints(prior, common, d)
+        classes = self.n_classes if self.n_classes > 2 else 1
+        constraints = _constraints(prior, common, d, classes)
         if constraints is not None:
             ties = np.where(constraints.common, np.inf, ties)
+        if self.n_classes > 2:
+            self._check_classes()
+            graph = by_class(graph, self.n_classes)
         quadratic = self._quadratic(prior, graph, ties, scale, data.tasks)
         fit = self._bind(source, graph, strength, centre)
         if self.penalty == "nuclear" and constraints is not None:
@@ -179,7 +225,16 @@ class Model:
         penalty = Nuclear() if self.penalty == "nuclear" else l21
         problem = Problem(fit, quadratic, penalty, self.lam)
         return Posed(
-            self, problem, moments, scale, centre, prior, ties, strength, estimate
+            self,
+            problem,
+            moments,
+            scale,
+            centre,
+            prior,
+            ties,
+            strength,
+            estimate,
+            crossed,
         )
 
     def _units(self, moments: Moments) -> tuple[Array, Array | None]:
@@ -191,8 +246,6 @@ class Model:
             curved = curves_of(self.feature_prior, moments.features)
             for wiggles in curved.values():
                 scale[wiggles] = scale[wiggles[0]]
-            for levels in factors_of(self.feature_prior, moments.features).values():
-                scale[levels] = 1.0
             # Ties of intercepts must not depend on where features have their zero.
             if self.fit_intercept == "tied":
                 centre = pooled_means(moments)
@@ -208,15 +261,17 @@ class Model:
         start: Ties | None,
     ) -> "Coupling":
         """How tasks are tied: as the model says, or by REML."""
-        prior = self.task_prior
-        if prior is not None and self.allows_absent_tasks:
-            prior = prior.restrict(tasks)
-        graph, d = laplacian(prior, tasks), source.shape[0]
+        graph, d = laplacian(self._task_prior(tasks), tasks), source.shape[0]
         uniform = isinstance(self.ties, str) and self.ties == "uniform"
         given = None if uniform else check_ties(self.ties, d)
         ties = np.ones(d) if given is None or isinstance(given, str) else given
         adapts = self.intercept_strength == "adaptive"
         strength = 1.0 if adapts else float(self.intercept_strength)
+        if self.n_classes > 2 and (isinstance(given, str) or adapts):
+            raise ValueError(
+                f"ties and intercept_strength must not be adaptive with "
+                f'{self.n_classes} classes: use ties="uniform".'
+            )
         if isinstance(given, str):
             found = self._estimate(source, graph, resolved, start)
             graph = graph.with_between(found.between)
@@ -236,6 +291,64 @@ class Model:
             strength *= found.intercept
         return Coupling(graph, ties, resolved, strength, found)
 
+    def _couple_crossed(
+        self,
+        data: Any,
+        units: tuple[Array, Array | None],
+        resolved: FeaturePrior | None,
+        start: Ties | None,
+    ) -> "tuple[Coupling, CrossedTerm]":
+        """How tasks are tied, and effects of crossed factors: by one REML, or by two.
+
+        Where REML estimates ties to the mean of all tasks, effects of factors come with
+        them. Else these are estimated first, with tasks that vary about their mean.
+        """
+        levels, rows = data.crossed, data
+        assert levels is not None
+        if self.loss == "squared":
+            rows = centre_samples(rows)
+        rows = _standardise(rows, *units)
+        mixed, tasks = self._as_mixed(data.tasks), data.tasks
+        together = mixed is self
+        coupling = mixed._couple(rows, tasks, resolved, start if together else None)
+        assert coupling.estimate is not None
+        term = CrossedTerm.of(levels, data.weight, coupling.estimate.crossed)
+        if not together:
+            _, source = self._sources(with_effects(data, term))
+            source = _standardise(source, *units)
+            coupling = self._couple(source, tasks, resolved, start)
+        return coupling, term
+
+    def _as_mixed(self, tasks: Sequence[Hashable]) -> "Model":
+        """The model, if REML estimates ties to the mean; else one with such ties."""
+        adapts = is_word(self.ties, "adaptive") or self.intercept_strength == "adaptive"
+        if adapts and self.fit_intercept == "tied":
+            graph = laplacian(self._task_prior(tasks), tasks)
+            if graph.one_group > 0 or graph.m == 1:
+                return self
+        return replace(
+            self,
+            task_prior=TaskPrior.mean(),
+            ties="adaptive",
+            fit_intercept="tied",
+            intercept_strength="adaptive",
+        )
+
+    def _task_prior(self, tasks: Sequence[Hashable]) -> TaskPrior | None:
+        """Task prior of these tasks."""
+        prior = self.task_prior
+        if prior is not None and self.allows_absent_tasks:
+            prior = prior.restrict(tasks)
+        return prior
+
+    def _check_classes(self) -> None:
+        """Fail where models of more than two classes are not offered."""
+        unless = f"with {self.n_classes} classes. Use one_vs_rest for binary tasks."
+        if self.penalty == "nuclear":
+            raise ValueError(f'penalty must be "l21" {unless}')
+        if self.device is not None:
+            raise ValueError(f"device must be None {unless}")
+
     def _quadratic(
         self,
         prior: FeaturePrior | None,
@@ -250,6 +363,10 @@ class Model:
             ridge = prior.ridge(len(scale))
             D, targets = prior.rows_in_units(scale, tasks)
             target = None if targets is None else targets.values
+            if target is not None and self.n_classes > 2:
+                # Known values hold for every class.
+                shape = target.shape[0], len(tasks)
+                target = np.tile(np.broadcast_to(target, shape), self.n_classes)
         weighted = None if np.all(ties == 1.0) else np.where(ties < np.inf, ties, 0.0)
         return QuadraticPrior(
             D, graph, self.theta, self.epsilon, weighted, target, ridge
@@ -258,22 +375,26 @@ class Model:
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
         if self.device is not None:
-            data = to_device(data, self.device, rows=self.loss == "logistic")
-        if self.loss == "logistic" and isinstance(data, TaskData):
+            data = to_device(data, self.device, rows=self.family is not None)
+        if self.family is not None and isinstance(data, TaskData):
             return centre_samples(data), data
         moments = condense(data)
         return moments, moments
 
     def _bind(
         self, source: Any, graph: Laplacian, strength: float, centre: Array | None
-    ) -> LogisticFit | SquaredFit:
+    ) -> FamilyFit | SquaredFit:
         """Loss of data with intercepts that are free, absent or tied."""
         kind: Intercepts = FreeIntercepts() if self.fit_intercept else NoIntercepts()
         if self.fit_intercept == "tied":
             kind = TiedIntercepts(graph, strength)
-        if self.loss == "logistic":
-            return Logistic().bind(source, kind, centre)
-        return SquaredFit(source, kind, centre)
+        if self.family is None:
+            return SquaredFit(source, kind, centre)
+        fit = self.family.bind(source, kind, centre)
+        if self.family.has_dispersion and self.dispersion is None:
+            # A start, from the model without features.
+            return fit.refit(fit.evaluate(np.zeros(fit.shape)))
+        return fit
 
     def _estimate(
         self,
@@ -300,17 +421,16 @@ class Model:
             "start": start,
             "unit": self.weight_unit,
         }
-        factors = factors_of(prior, source.features)
         if not isinstance(fit, SquaredFit):
-            return estimate_logistic_ties(fit, graph, factors=factors, **options)
+            return estimate_logistic_ties(fit, graph, **options)
         if suits_rows(source, graph, fit.intercepts):
             del options["unit"]  # rows are counted
-            return estimate_from_rows(source, graph, factors=factors, **options)
+            return estimate_from_rows(source, graph, **options)
         return estimate_ties(source, graph, fit.intercepts, **options)
 
 
 def _constraints(
-    prior: FeaturePrior | None, common: Sequence[int], d: int
+    prior: FeaturePrior | None, common: Sequence[int], d: int, classes: int
 ) -> RowConstraints | None:
     """Signs and common effects, those of the model's structure included."""
     signs, same = None, np.zeros(d, dtype=bool)
@@ -320,7 +440,8 @@ def _constraints(
     same[list(common)] = True
     if signs is None and not same.any():
         return None
-    return RowConstraints(np.zeros(d) if signs is None else signs * 1.0, same)
+    signs = np.zeros(d) if signs is None else signs * 1.0
+    return RowConstraints(signs, same, classes)
 
 
 def find_families(
@@ -335,8 +456,6 @@ def find_families(
     groups = design.categories() | curves_of(prior, source.features)
     for positions in groups.values():
         first[positions] = positions[0]
-    for levels in factors_of(prior, source.features).values():
-        common = (*common, *levels)
     fixed: list[Any] = [-1] * d
     for part in () if prior is None else prior.parts:
         if isinstance(part, Ridge):
@@ -407,6 +526,7 @@ class Posed(NamedTuple):
     tie_weights: Array  # (d,) multiply epsilon; infinite for common effects
     intercept_strength: float
     estimate: Ties | None = None  # by REML
+    crossed: CrossedTerm | None = None  # effects of crossed factors, as in the problem
     outlier_strength: float = np.inf
 
     def at(self, lam: float, theta: float, epsilon: float) -> Self:
@@ -446,6 +566,11 @@ class Posed(NamedTuple):
         if self.centre is not None:
             intercept = intercept - self.centre @ P
         return P.T / self.scale, intercept
+
+    @property
+    def effects(self) -> Array:
+        """Effects of the levels of crossed factors; none without these."""
+        return np.zeros(0) if self.crossed is None else self.crossed.effects
 
     @property
     def precision(self) -> Precision | None:
@@ -496,6 +621,10 @@ class Posed(NamedTuple):
             if math.prod(data.X.shape) > 2**22:  # 32 MB
                 return None
             data = data.with_matrix(data.X.toarray())
+        if isinstance(data, SharedRows) and not data.has_one_gram:
+            if data.y.size * data.X.shape[1] > 2**22:
+                return None
+            data = data.stacked()
         samples = centre_samples(data)
         if self.model.standardize or self.model.left_out:
             samples = _standardise(samples, self.scale, self.centre)
@@ -507,17 +636,42 @@ class Posed(NamedTuple):
     def fit(
         self, solver: Solver, data: TaskData | TaskStatistics, coef: Array | None = None
     ) -> tuple[Self, Solution]:
+        """Solve the problem, and where it is to be estimated, find the dispersion.
+
+        Fits alternate with the most likely dispersion at the fit until it settles.
+        """
+        posed, found = self._fit(solver, data, coef)
+        fit = posed.problem.fit
+        if not isinstance(fit, FamilyFit) or not fit.family.has_dispersion:
+            return posed, found
+        rounds = 25 if self.model.dispersion is None else 0
+        for _ in range(rounds):
+            last, fit = fit, fit.refit(found.point.fit)  # type: ignore[arg-type]
+            ratio = fit.family.alpha / last.family.alpha  # type: ignore[attr-defined]
+            if abs(ratio - 1.0) <= 1e-4:
+                break
+            posed = posed._replace(problem=replace(posed.problem, fit=fit, memo={}))
+            posed, found = posed._fit(solver, data, found.coef)
+        return posed, found
+
+    def _fit(
+        self, solver: Solver, data: TaskData | TaskStatistics, coef: Array | None
+    ) -> tuple[Self, Solution]:
         """Solve the problem; where moments do not tell how well, on the samples."""
         problem = self.problem
         if coef is None and problem.lam == 0 and self.estimate is not None:
             rows, d = self.estimate.rows, problem.shape[0]
             if len(rows) >= d:  # else REML has seen one feature only
                 coef = rows[len(rows) - d :]
+        if self.crossed is not None and isinstance(data, StackedRows):
+            return self._fit_crossed(solver, data, coef)
         found = solver.solve(problem, coef)
         certificate, by_gap = found.certificate, found.reason is StopReason.GAP
         accepted = by_gap or solver.accepts(problem, certificate)
+        # What Gram matrices hide as rounding, rows may still tell.
+        is_seen = certificate.gap <= solver.tol * problem.null_objective
         if found.reason is StopReason.MAX_ITER or (
-            accepted and not certificate.is_uncertain
+            accepted and is_seen and not certificate.is_uncertain
         ):
             return self, found
         by_rows = self.model.penalty == "l21" or problem.lam == 0
@@ -527,6 +681,32 @@ class Posed(NamedTuple):
         if closer is None and (accepted or problem.lam == 0):
             return self, found
         return (closer or self)._solve_closer(solver, found)
+
+    def _fit_crossed(
+        self, solver: Solver, data: StackedRows, coef: Array | None
+    ) -> tuple[Self, Solution]:
+        """Solve for coefficients and effects of crossed factors."""
+        assert self.crossed is not None
+
+        def problem_at(term: CrossedTerm) -> Problem:
+            if term is self.crossed:
+                return self.problem
+            bound = self.bind(with_effects(data, term))
+            return replace(self.problem, fit=bound, memo={})
+
+        def scores_of(solution: Solution) -> Array:
+            coef = solution.coef / self.scale[:, np.newaxis]
+            return score_rows(data, coef, solution.intercept)
+
+        term, problem, solution = solve_by_turns(
+            self.crossed,
+            solver,
+            problem_at,
+            scores_of,
+            partial(row_slopes, self.problem.fit, data),
+            coef,
+        )
+        return self._replace(problem=problem, crossed=term), solution
 
     def _solve_closer(self, solver: Solver, known: Solution) -> tuple[Self, Solution]:
         """Solve again, and combine what the certificates of both runs say.
@@ -541,21 +721,37 @@ class Posed(NamedTuple):
                 coef = problem.constraints.project(coef)
         found = solver.solve(problem, coef)
         if known.reason is StopReason.DIVERGED:
-            return self, found
+            return self, found  # all that was known before is the start
         before = settle(problem, problem.at(known.coef), [max_iter(0)])
         assert before is not None
+        closely = problem.certify_closely(before.point, before.certificate)
+        before = replace(before, certificate=closely)
         best = min(before, found, key=lambda solution: solution.certificate.primal)
+        dual = max(before.certificate.dual, found.certificate.dual)
         # Better coefficients that are so large that rounding hides how much are none.
         limit = max(solver.tol * problem.null_objective, problem.fit.noise)
-        if found.certificate.rounding > limit:
+        gap = before.certificate._replace(dual=dual).gap
+        if found.certificate.rounding > limit and gap <= found.certificate.gap:
             best = before
-        dual = max(before.certificate.dual, found.certificate.dual)
         certificate = best.certificate._replace(dual=dual)
         accepted = solver.accepts(problem, certificate)
         reason = StopReason.GAP if accepted else found.reason
-        if not accepted and best is before and reason is StopReason.ROUNDING:
-            reason = StopReason.STALLED  # its gap is far above rounding errors
+        converged = {StopReason.GAP, StopReason.ROUNDING}
+        if not accepted and reason in converged:
+            reason = StopReason.STALLED  # that was said of one run alone
         return self, replace(best, certificate=certificate, reason=reason)
+
+
+def with_effects(data: StackedRows, term: CrossedTerm) -> StackedRows:
+    """Data with the effects of crossed factors as a known part of each score."""
+    known = 0.0 if data.offset is None else data.offset
+    return replace(data, offset=known + term.scores, crossed=None)
+
+
+def score_rows(data: StackedRows, coef: Array, intercept: Array) -> Array:
+    """Scores (n,) of rows, with coefficients (d, m) in the user's units."""
+    known = 0.0 if data.offset is None else data.offset
+    return data.forward(coef) + data.spread(intercept) + known
 
 
 def _standardise(source: Any, scale: Array, centre: Array | None) -> Any:

@@ -112,6 +112,20 @@ def count_words(count: int, word: str) -> str:
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
+def join_words(words: Iterable[str], most: int | None = None) -> str:
+    """Join words by commas and “and”; those beyond ``most`` are only counted.
+
+    Examples
+    --------
+    >>> join_words(["lam", "theta", "epsilon"])
+    'lam, theta and epsilon'
+    """
+    *first, last = list(words) or [""]
+    if most is not None and len(first) >= most:
+        first, last = [*first, last][:most], f"{len(first) + 1 - most:,} more"
+    return f"{', '.join(first)} and {last}" if first else last
+
+
 class Tabled(ABC):
     """Base of results that are shown as tables; methods are named as in pandas."""
 
@@ -195,9 +209,6 @@ def _asides(cell: Cell) -> list[str]:
 # Markdown
 
 
-MARKDOWN = re.compile(r"([\\`*_\[\]|~$])")
-
-
 def in_markdown(text: str) -> str:
     r"""Escape text for Markdown, on one line.
 
@@ -209,7 +220,7 @@ def in_markdown(text: str) -> str:
     >>> print(in_markdown("a_b | <i>"))
     a\_b \| &lt;i&gt;
     """
-    signs = MARKDOWN.sub(r"\\\1", " ".join(text.split()))
+    signs = re.sub(r"([\\`*_\[\]|~$])", r"\\\1", " ".join(text.split()))
     return signs.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -357,8 +368,6 @@ GREEK_MATHS = _commands(
     }
 )
 RAISED = {"<super>": "^", "<sub>": "_"}
-# Fonts set two of these as one sign (--, ,, and ''), so an empty group parts them.
-LIGATURE = re.compile(r"([-,'])(?=\1)")
 PARTED = "\N{NULL}"
 LATEX = {
     **LATEX_TEXT,
@@ -368,8 +377,6 @@ LATEX = {
     },
     PARTED: "{}",
 }
-# As wide as it is, or as the page where it is wider.
-FITTED = r"\resizebox{\ifdim\width>\linewidth\linewidth\else\width\fi}{!}{%"
 
 
 def in_latex(text: str) -> str:
@@ -379,7 +386,9 @@ def in_latex(text: str) -> str:
     are: XeLaTeX and LuaLaTeX show them with a font that has them.
     """
     line = " ".join(normalize("NFC", text).split())
-    parted = LIGATURE.sub(rf"\1{PARTED}", "".join(filter(str.isprintable, line)))
+    plain = "".join(filter(str.isprintable, line))
+    # Fonts set two of these as one sign (--, ,, and ''), so an empty group parts them.
+    parted = re.sub(r"([-,'])(?=\1)", rf"\1{PARTED}", plain)
     return "".join(LATEX.get(sign) or _raise(sign) for sign in parted)
 
 
@@ -402,12 +411,14 @@ def to_latex(table: Table) -> str:
     """
     head = _latex_line(in_latex(column) for column in table.columns)
     notes = [rf"\par\footnotesize {in_latex(note)}" for note in table.notes]
+    # As wide as it is, or as the page where it is wider.
+    width = r"\ifdim\width>\linewidth\linewidth\else\width\fi"
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
             rf"\caption{{{in_latex(table.title)}}}",
-            FITTED,
+            rf"\resizebox{{{width}}}{{!}}{{%",
             rf"\begin{{tabular}}{{{table.alignment}}}",
             r"\toprule",
             head,

@@ -9,14 +9,13 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from numbers import Integral
-from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from priormtl.archive import read_archive, write_archive
+from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.estimators import (
     ClassificationTasks,
     MultiTaskClassifier,
@@ -27,6 +26,7 @@ from priormtl.estimators import (
     StackedRegressor,
     TableFeatures,
     TabularPipeline,
+    linear_part,
 )
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.exceptions import ModelFileError
@@ -74,9 +74,7 @@ of tabular_model
     table, linear, fitted = None, model, None
     if isinstance(model, Pipeline):
         table = _plain_features(model)
-        last = model[-1]
-        linear = last.model_ if isinstance(last, STACKED) else last
-        fitted = last.fitted_
+        linear, fitted = linear_part(model), model[-1].fitted_
     name = type(linear).__name__
     if MODELS.get(name) is not type(linear):
         raise TypeError(
@@ -95,7 +93,7 @@ of tabular_model
     write_archive(path, KIND, settings, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Any:
+def load(path: str | os.PathLike[str]) -> BaseEstimator:
     """Read a model that was written by ``save``.
 
     Loading runs no code from the file. Modified files are rejected.
@@ -118,7 +116,8 @@ def load(path: str | os.PathLike[str]) -> Any:
             raise ValueError("wrong kind of model")
         if issubclass(build, ClassificationTasks) != fitted.is_classifier:
             raise ValueError("wrong classes")
-        if issubclass(build, CROSS_VALIDATED) != (fitted.search is not None):
+        searches = issubclass(build, MultiTaskRegressorCV | MultiTaskClassifierCV)
+        if searches != (fitted.search is not None):
             raise ValueError("wrong search")
         linear = build(**_read_params(build, settings["params"]))
         linear._adopt(replace(fitted, trees=None))
@@ -129,10 +128,6 @@ def load(path: str | os.PathLike[str]) -> Any:
         raise ModelFileError(
             f"{path} does not hold a model that this version can read ({error})."
         ) from None
-
-
-CROSS_VALIDATED = (MultiTaskRegressorCV, MultiTaskClassifierCV)
-STACKED = (StackedRegressor, StackedClassifier)
 
 
 def _with_errors(model: LinearMultiTask, fitted: Fitted) -> Fitted:
@@ -149,7 +144,7 @@ def _with_errors(model: LinearMultiTask, fitted: Fitted) -> Fitted:
 # Parameters.
 
 
-def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
+def _plain_params(model: LinearMultiTask) -> Settings:
     params = model.get_params(deep=False)
     prior = as_feature_prior(params["feature_prior"])
     params["feature_prior"] = None if prior is None else prior.to_plain()
@@ -176,7 +171,7 @@ def _plain_params(model: LinearMultiTask) -> dict[str, Any]:
     }
 
 
-def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[str, Any]:
+def _read_params(build: type[LinearMultiTask], plain: Settings) -> Settings:
     params = dict(plain)
     if set(params) != set(build().get_params(deep=False)):
         raise ValueError("wrong names of settings")
@@ -193,7 +188,7 @@ def _read_params(build: type[LinearMultiTask], plain: dict[str, Any]) -> dict[st
 # Pipelines of tabular_model.
 
 
-def _plain_features(model: Pipeline) -> dict[str, Any]:
+def _plain_features(model: Pipeline) -> Settings:
     """Settings of the first step of a pipeline."""
     kinds = tuple(type(step) for _, step in model.steps)
     if len(kinds) != 2 or kinds[0] is not TableFeatures:
@@ -213,12 +208,12 @@ def _plain_features(model: Pipeline) -> dict[str, Any]:
         "smooth": smooth,
         "straight": [*features.straight],
         "names": [str(name) for name in features.feature_names_in_],
-        "stacked": isinstance(model[-1], STACKED),
+        "stacked": isinstance(model[-1], StackedRegressor | StackedClassifier),
     }
 
 
 def _build_pipeline(
-    linear: LinearMultiTask, fitted: Fitted, table: Mapping[str, Any]
+    linear: LinearMultiTask, fitted: Fitted, table: Settings
 ) -> Pipeline:
     straight = tuple(map(str, table["straight"]))
     features = TableFeatures(table["task"], table["smooth"], straight)
@@ -227,7 +222,7 @@ def _build_pipeline(
     features.design_ = fitted.design
     features.feature_names_in_ = np.array(table["names"], dtype=object)
     features.n_features_in_ = len(table["names"])
-    last: Any = linear
+    last: BaseEstimator = linear
     if table["stacked"]:
         stack = StackedClassifier if fitted.is_classifier else StackedRegressor
         last = stack(clone(linear))

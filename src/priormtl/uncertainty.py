@@ -284,9 +284,9 @@ def errors_of(posed: Posed, coef: Array) -> StandardErrors | None:
     effect = np.zeros(coef.shape[1])
     if 0 in known.varying:
         effect = known.own[:, 0, 0] - 2.0 * known.middle + known.middle.mean()
-    graph = posed.problem.prior.laplacian
+    weight = posed.problem.prior.laplacian.one_group or 1.0  # of one task
     with np.errstate(divide="ignore"):
-        between = found.noise_variance / (graph.one_group * found.weights[selected])
+        between = found.noise_variance / (weight * found.weights[selected])
     squares = (
         noise * variances[:, 1 + selected],
         noise * known.common.diagonal()[1 + selected],

@@ -21,7 +21,7 @@ from priormtl import (
 from priormtl.audits import audit as auditing
 from priormtl.audits import describe_rows
 from priormtl.audits.audit import list_ties
-from priormtl.audits.wald import estimate_coefficients
+from priormtl.audits.relations import estimate_coefficients
 from priormtl.datasets import make_related_tasks
 from priormtl.graphs import Laplacian
 from priormtl.priors import laplacian
@@ -413,7 +413,7 @@ def test_free_intercepts_use_up_degrees_of_freedom(monkeypatch, intercept, used)
         degrees.append(arguments[-1])
         return estimate_coefficients(*arguments)
 
-    monkeypatch.setattr(auditing.wald, "estimate_coefficients", estimate)
+    monkeypatch.setattr(auditing, "estimate_coefficients", estimate)
     planted = plant_relations(0)
     audit_prior(fitted(planted, fit_intercept=intercept))
     assert degrees == [100 - used]  # for ties

@@ -207,7 +207,7 @@ def test_audits_use_it_where_there_are_no_rows():
 @pytest.mark.parametrize(
     ("scoring", "metric"),
     [
-        (None, "log-loss"),
+        (None, "log loss"),
         ("task_auc", "distance of the AUC from 1"),
         ("accuracy", "accuracy"),
     ],

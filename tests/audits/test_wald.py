@@ -5,10 +5,11 @@ from scipy.sparse import csr_array
 
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.audits.audit import list_ties
-from priormtl.audits.relations import UNKNOWN, StatementTest
-from priormtl.audits.wald import (
+from priormtl.audits.relations import (
+    UNKNOWN,
     Curvature,
     Estimate,
+    StatementTest,
     estimate_coefficients,
     feature_tests,
     task_grams,

@@ -42,13 +42,12 @@ from priormtl.baselines import (
     usual,
 )
 from priormtl.baselines.comparison import (
+    Ours,
     are_classes,
     compare,
-    describe_ours,
     describe_winner,
     list_methods,
     make_methods,
-    make_ours,
     read_comparison,
 )
 from priormtl.datasets import make_related_tasks
@@ -387,8 +386,9 @@ def test_a_sentence_names_winner_margin_and_cost():
 
 
 def test_our_row_is_explained():
-    assert "MultiTaskRegressorCV with task_prior='mean'" in describe_ours(ours(20))
-    assert "5 of lam, 4 of epsilon" in describe_ours(ours(20))
+    words = Ours(**(SETTINGS | {"n_settings": 20})).describe()
+    assert "MultiTaskRegressorCV with task_prior='mean'" in words
+    assert "5 of lam, 4 of epsilon" in words
 
 
 # Rows held out and metrics.
@@ -558,12 +558,11 @@ SETTINGS = {
 
 
 def find(methods, **settings):
-    return make_methods(methods, **(SETTINGS | settings))
+    return make_methods(methods, Ours(**(SETTINGS | settings)))
 
 
 def ours(n_settings, **settings):
-    fixed = {"classify": False, "feature_prior": None, "task_prior": "mean"}
-    return make_ours(n_settings, 10.0, **(fixed | settings))
+    return Ours(**(SETTINGS | {"n_settings": n_settings} | settings)).build()
 
 
 def test_all_are_ours_the_usual_ways_and_those_of_the_catalogue(monkeypatch):
@@ -619,7 +618,8 @@ def test_ours_is_the_tabular_model_where_the_task_is_a_column(classify):
     assert isinstance(model, Pipeline)
     kind = "classifier" if classify else "regressor"
     assert repr(model) == repr(tabular_model(kind, task="school"))
-    assert "what 'priormtl fit' fits by default" in describe_ours(model)
+    words = Ours(**(SETTINGS | {"column": "school"})).describe()
+    assert "what 'priormtl fit' fits by default" in words
     chained = ours(20, classify=classify, column="school", task_prior="chain")
     assert chained[-1].model.task_prior == "chain"
     assert not isinstance(ours(20, classify=classify, column=3), Pipeline)

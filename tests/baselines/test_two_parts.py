@@ -9,7 +9,7 @@ from drawn_tasks import AWKWARD_TASKS, golden_classes, split_tasks
 from instances import golden_rows
 from naive_twins import naive_dirty, naive_robust, naive_trace
 from priormtl.baselines import CLMT, DMTL, RMTL, DMTLClassifier, RMTLClassifier
-from priormtl.baselines.convex import check_ratio, cross_ratios
+from priormtl.baselines.two_parts import check_ratio, cross_ratios
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 

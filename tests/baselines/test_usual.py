@@ -1,4 +1,4 @@
-"""The usual ways: what packages give, unseen by tasks, on numbers and classes."""
+"""Usual methods: what packages give, unseen by tasks, on numbers and classes."""
 
 import importlib
 import pickle

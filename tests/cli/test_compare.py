@@ -12,7 +12,7 @@ import pytest
 from sklearn.exceptions import FitFailedWarning
 from typer.testing import CliRunner
 
-from priormtl.baselines import usual
+from priormtl.baselines import comparison, usual
 from priormtl.baselines.comparison import compare
 from priormtl.cli import compare as command
 from priormtl.cli.main import app
@@ -89,7 +89,7 @@ def test_json_tells_what_the_library_finds(table):
     settings = {"methods": methods, "cv": 2, "n_settings": 2}
     found = compare(frame, y, task="school", **settings).to_dict("records")
     for ours, theirs in zip(told["results"], found, strict=True):
-        assert list(ours) == list(command.COLUMNS)
+        assert list(ours) == list(theirs)
         assert (ours["method"], ours["metric"]) == (theirs["method"], theirs["metric"])
         assert ours["mean"] == pytest.approx(theirs["mean"], rel=1e-9)
 
@@ -149,7 +149,7 @@ def half(*_, **settings):
 
 
 def test_failures_are_a_line_and_null(table, monkeypatch):
-    monkeypatch.setattr(command, "compare_methods", half)
+    monkeypatch.setattr(comparison, "compare", half)
     result = ask(table, "--json")
     assert result.stderr == "Warning: ridge failed\n"
     assert json.loads(result.stdout)["results"][1]["mean"] is None
@@ -177,7 +177,7 @@ def test_the_options_of_fit(table):
 
 
 def test_slow_and_absent_methods_are_named(table, monkeypatch):
-    monkeypatch.setattr(command, "compare_methods", half)
+    monkeypatch.setattr(comparison, "compare", half)
     words = (table, "--task", "school", "--target", "score")
     told = "Left out unless named by --methods: fedem (slow), mtfl (slow), mkmtl (slow)"
     assert told in run(*words).stdout

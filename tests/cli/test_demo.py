@@ -1,5 +1,7 @@
 """The demonstration prints what was measured, and leaves an example behind."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 from sklearn.datasets import load_digits
@@ -86,8 +88,9 @@ def load_few_digits(*, return_X_y):
 def shown(tmp_path_factory):
     folder = tmp_path_factory.mktemp("shown") / "demo"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(demonstration, "IMAGE_DRAWS", 2)
-        patch.setattr(demonstration, "PATIENT_DRAWS", 2)
+        for pose in (pose_digits, pose_patients):
+            few = partial(lambda pose: pose()._replace(repeats=2), pose)
+            patch.setattr(demonstration, pose.__name__, few)
         patch.setattr(demonstration, "SIZES", (8, 12))
         patch.setattr(demonstration, "load_digits", load_few_digits)
         patch.setattr(demonstration, "STRENGTHS", [0.0, 10.0])

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from priormtl import MultiTaskRegressor, save
 from priormtl.cli.main import app
-from priormtl.cli.report import read_known_rows
+from priormtl.cli.predict import read_known_rows
 from priormtl.design import Design
 from priormtl.reports import report
 from shown_models import drawn_rows, tuned_model
@@ -89,6 +89,12 @@ def test_mistakes_end_with_one_sentence_and_no_file(model, words, told):
     assert not list(model.glob("**/*.html"))
 
 
+def model_with(design=None):
+    """A regressor of which nothing but its columns is known."""
+    fitted = SimpleNamespace(design=design, is_classifier=False)
+    return SimpleNamespace(fitted_=fitted, task=None)
+
+
 @pytest.fixture
 def rows(tmp_path):
     X, y, task, _ = drawn_rows()
@@ -107,7 +113,7 @@ def test_columns_are_found_by_name_in_any_order(rows):
 
 
 def test_unnamed_features_are_taken_as_they_are(rows):
-    model = SimpleNamespace()
+    model = model_with()
     found = read_known_rows(model, rows, task="region", target="score")
     assert isinstance(found["X"], np.ndarray)
     assert found["X"].shape == (100, 7)  # the column "other" is one of them
@@ -126,7 +132,7 @@ def test_a_model_that_knows_the_tasks_column_needs_no_word(rows):
 
 def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
     design = replace(Design.of_names(["sleep"]), task="region", target="score")
-    model = SimpleNamespace(design_=design, task_column_="region")
+    model = model_with(design)
     found = read_known_rows(model, rows, task=None, target=None)
     assert "other" in found["X"].column_names
     with pytest.raises(ValueError, match=r"parquet: unknown column 'scor'.*'score'"):
@@ -134,22 +140,22 @@ def test_a_model_that_remembers_columns_gets_the_table_as_it_is(rows):
 
 
 def test_absent_features_are_named(rows):
-    model = SimpleNamespace(design_=Design.of_names(["age", "slep"]))
+    model = model_with(Design.of_names(["age", "slep"]))
     with pytest.raises(ValueError, match=r"unknown column 'slep'.*'sleep'"):
         read_known_rows(model, rows, task="region", target="score")
 
 
 def test_both_columns_are_needed(rows):
     with pytest.raises(ValueError, match="--data needs --target COL"):
-        read_known_rows(SimpleNamespace(), rows, task="region", target=None)
+        read_known_rows(model_with(), rows, task="region", target=None)
     with pytest.raises(ValueError, match="--data needs --task COL"):
-        read_known_rows(SimpleNamespace(), rows, task=None, target="score")
+        read_known_rows(model_with(), rows, task=None, target="score")
 
 
 def test_rows_without_task_or_target_are_not_scored(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("x,t,y\n1,a,2\n3,,4\n5,b,\n7,b,8\n", encoding="utf-8")
-    model = SimpleNamespace(design_=Design.of_names(["x"]))
+    model = model_with(Design.of_names(["x"]))
     found = read_known_rows(model, file, task="t", target="y")
     assert found["X"].to_pydict() == {"x": [1, 7]}
     file.write_text("x,t,y\n1,,2\n", encoding="utf-8")
@@ -161,7 +167,7 @@ def test_gaps_drop_rows_where_they_did_so_in_the_fit(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("x,t,y\n1,a,2\n,a,4\n", encoding="utf-8")
     design = replace(Design.of_names(["x"]), missing="drop")
-    found = read_known_rows(SimpleNamespace(design_=design), file, task="t", target="y")
+    found = read_known_rows(model_with(design), file, task="t", target="y")
     assert found["y"].to_pylist() == [2]
 
 
@@ -169,7 +175,7 @@ def test_targets_that_are_texts_are_named(tmp_path):
     file = tmp_path / "t.csv"
     file.write_text("x,t,y\n1,a,low\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"column 'y' must hold numbers.*'low'"):
-        read_known_rows(SimpleNamespace(), file, task="t", target="y")
+        read_known_rows(model_with(), file, task="t", target="y")
 
 
 @pytest.mark.parametrize("number", ["inf", "1e300"])

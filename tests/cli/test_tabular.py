@@ -70,12 +70,13 @@ def test_what_was_chosen_is_told(fitted):
     out, result = fitted
     lines = result.stdout.splitlines()
     assert lines[0] == "240 rows, 3 tasks, 3 columns used."
-    assert lines[1] == "Model: tabular (the default)."
-    assert lines[2].startswith("Chosen by cross-validation: effects are similar in")
-    assert "Held-out root mean squared error over 5 folds" in lines[3]
-    assert "mean of each task alone" in lines[3]
-    assert "% lower)" in lines[3]
-    assert "Relative duality gap" in lines[4]
+    assert lines[1] == "Columns: hours, books as straight lines; sex as 2 categories."
+    assert lines[2] == "Model: tabular (the default)."
+    assert lines[3].startswith("Chosen by cross-validation: effects are similar in")
+    assert "Held-out root mean squared error over 5 folds" in lines[4]
+    assert "mean of each task alone" in lines[4]
+    assert "% lower)" in lines[4]
+    assert "Relative duality gap" in lines[5]
     assert f"Next: priormtl report {out}" in lines[-1]
 
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from priormtl.cli import terminal
-from priormtl.cli.terminal import (
-    BROKEN_PIPE,
-    CLEAR,
+from priormtl import __main__ as terminal
+from priormtl.__main__ import (
     GuardedWriter,
     Heartbeat,
     guard_streams,
@@ -83,7 +81,7 @@ def test_a_reader_that_has_left_ends_it_silently(words):
     command = [sys.executable, "-m", "priormtl", words]
     done = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, check=False)
     os.close(theirs)
-    assert (done.returncode, done.stderr) == (BROKEN_PIPE, b"")
+    assert (done.returncode, done.stderr) == (141, b"")
 
 
 @needs_posix
@@ -95,7 +93,7 @@ def test_messages_without_a_place_change_nothing(ways):
 @needs_posix
 def test_files_never_get_the_number_of_a_closed_stream(tmp_path):
     code = (
-        "from priormtl.cli.terminal import guard_streams; guard_streams()\n"
+        "from priormtl.__main__ import guard_streams; guard_streams()\n"
         f"import os; file = open({str(tmp_path / 'a')!r}, 'w')\n"
         "os._exit(file.fileno())"
     )
@@ -106,7 +104,7 @@ def test_files_never_get_the_number_of_a_closed_stream(tmp_path):
 @needs_posix
 def test_what_is_printed_at_once_still_is():
     code = (
-        "from priormtl.cli.terminal import guard_streams; guard_streams()\n"
+        "from priormtl.__main__ import guard_streams; guard_streams()\n"
         "import os; print('größe', end=''); os._exit(0)"
     )
     done = subprocess.run(
@@ -158,7 +156,7 @@ def test_a_command_that_is_ended_leaves_nothing(tmp_path, name, word):
 
 def test_what_nohup_keeps_out_stays_out():
     code = (
-        "import signal; from priormtl.cli.terminal import handle_signals\n"
+        "import signal; from priormtl.__main__ import handle_signals\n"
         "signal.signal(signal.SIGHUP, signal.SIG_IGN)\n"
         "with handle_signals(): signal.raise_signal(signal.SIGHUP)"
     )
@@ -200,7 +198,7 @@ def test_it_gives_way_once_and_waits_again(clock):
     heart.clear()
     clock[0] = 2.4
     heart.check()
-    assert said == ["\r| working, 2 s", CLEAR]
+    assert said == ["\r| working, 2 s", "\r\x1b[K"]
 
 
 def test_it_ends_with_the_work(clock):
@@ -209,7 +207,7 @@ def test_it_ends_with_the_work(clock):
     clock[0] = 5.0
     with heartbeat(heart):
         heart.check()
-    assert said[-1] == CLEAR
+    assert said[-1] == "\r\x1b[K"
 
 
 def test_a_terminal_that_is_gone_needs_no_line():

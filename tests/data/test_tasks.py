@@ -1,5 +1,7 @@
 """Samples of many tasks in both layouts, and rows from which folds are taken."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -7,7 +9,16 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array, issparse
 
 from instances import LAYOUTS, from_lists, plain_rows, random_coef, random_tasks
-from priormtl.data import Table, from_codes, from_columns, from_labels, summarize_tasks
+from priormtl.data import (
+    Table,
+    centre_samples,
+    condense,
+    from_codes,
+    from_columns,
+    from_labels,
+    summarize_tasks,
+)
+from priormtl.losses import Logistic, NoIntercepts
 
 LAW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
@@ -287,3 +298,42 @@ def test_measured_targets():
     known = [[True, False, False], [True, False, False], [True, True, True]]
     assert columns(weight).measured().tolist() == known
     assert columns(np.array([0.0, 1.0, 1.0])).measured()[0].tolist() == [False] * 3
+
+
+@LAW
+@given(*CASES)
+def test_squared_loss_takes_targets_less_the_offset(layout, seed):
+    data = random_tasks(layout, seed)
+    offset = np.random.default_rng(seed).normal(size=data.y.shape)
+    moved = replace(data, offset=offset)
+    known = replace(data, y=np.where(data.weight > 0, data.y - offset, 0.0))
+    for form in (summarize_tasks, centre_samples, condense):
+        found, expected = form(moved), form(known)
+        np.testing.assert_array_equal(found.y_mean, expected.y_mean)
+        np.testing.assert_array_equal(found.xy, expected.xy)
+
+
+def test_offsets_follow_their_rows():
+    offset = np.arange(7.0)
+    table = replace(stacked(), offset=offset)
+    data = table.to_tasks()
+    order = np.argsort(table.codes, kind="stable")
+    np.testing.assert_array_equal(data.offset, offset[order])
+    part = table.take(np.array([4, 2, 0]))
+    assert part.offset.tolist() == [4.0, 2.0, 0.0]
+    shared = replace(columns(), offset=np.arange(3.0))
+    assert shared.to_tasks().offset.tolist() == [[0.0], [1.0], [2.0]]
+    cells = replace(columns(), offset=np.arange(9.0).reshape(3, 3))
+    assert cells.take(np.array([0, 1])).offset.tolist() == [[0.0, 2.0], [3.0, 5.0]]
+
+
+def test_offset_is_one_part_of_logistic_scores():
+    data = random_tasks("weighted")
+    signs = replace(data, y=np.sign(data.y))
+    coef = random_coef(data.shape)
+    known = replace(signs, offset=signs.forward(coef))
+    zero = np.zeros_like(coef)
+    found = Logistic().bind(known, NoIntercepts()).evaluate(zero)
+    expected = Logistic().bind(signs, NoIntercepts()).evaluate(coef)
+    assert found.value == pytest.approx(expected.value, rel=1e-14)
+    np.testing.assert_allclose(found.gradient, expected.gradient)

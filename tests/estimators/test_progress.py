@@ -1,16 +1,27 @@
 """Progress: silent when short, callbacks first, bars in terminals, lines in pipes."""
 
 import logging
+import signal
+import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from paper_data import PAPER
-from priormtl import MultiTaskRegressorCV
+from priormtl import MultiTaskRegressorCV, tabular_model
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import progress
-from priormtl.estimators.progress import LOGGER, hide_progress, show_progress
+from priormtl.estimators.progress import (
+    LOGGER,
+    hide_progress,
+    show_progress,
+    show_stages,
+)
 
+PLACES = (Path(__file__).parent, Path(__file__).parents[1])
 DATA = make_related_tasks(2, 3, 12, random_state=0)
 
 
@@ -144,3 +155,91 @@ def test_what_runs_inside_can_be_hidden(monkeypatch, caplog, capsys):
     assert capsys.readouterr() == ("", "")
     count(5, monkeypatch, 1.0)
     assert "search" in capsys.readouterr().err
+
+
+class Now:
+    """A timer that rings as soon as it is started."""
+
+    def __init__(self, seconds, ring):
+        self.ring = ring
+
+    def start(self):
+        self.ring()
+
+    def cancel(self):
+        pass
+
+
+def shops():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(
+        {"shop": np.arange(120) % 4, "age": rng.normal(size=120).round(1)}
+    )
+    return table, table["age"] + table["shop"] + rng.normal(size=120)
+
+
+def test_long_fits_say_what_is_estimated(monkeypatch, caplog):
+    monkeypatch.setattr(progress, "Timer", Now)
+    with caplog.at_level(logging.INFO, "priormtl"):
+        tabular_model("regressor", task="shop", trees="none").fit(*shops())
+    lines = [record.getMessage() for record in caplog.records]
+    name = "MultiTaskRegressorCV"
+    assert f"{name}, estimating which effects vary (1 of at most" in lines[1]
+    assert any("estimating straight lines" in line for line in lines)
+
+
+def test_short_fits_say_nothing_of_stages(monkeypatch, caplog):
+    class Never(Now):
+        def start(self):
+            pass
+
+    monkeypatch.setattr(progress, "Timer", Never)
+    with caplog.at_level(logging.INFO, "priormtl"):
+        tabular_model("regressor", task="shop", trees="none").fit(*shops())
+    assert not caplog.records
+
+
+def test_stages_and_paths_share_one_bar(monkeypatch, capsys):
+    pytest.importorskip("rich")
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setattr(progress, "Timer", Now)
+    monkeypatch.setattr(progress, "monotonic", Clock(3.0))
+    with show_stages(object(), "model") as announce:
+        announce("estimating curves")
+        with show_progress(object(), None, "search", 3) as advance:
+            advance()
+    shown = capsys.readouterr().err
+    assert "model, estimating curves" in shown
+    assert "search" not in shown
+
+
+SCRIPT = """
+import logging
+from priormtl import tabular_model
+from priormtl.estimators import progress
+import test_progress
+
+progress.SHORT = 0.0
+logging.basicConfig(level=logging.INFO, format="%(message)s")
+while True:
+    tabular_model("regressor", task="shop", trees="none").fit(*test_progress.shops())
+"""
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_a_fit_while_it_shows_what_is_estimated():
+    path = [str(folder) for folder in (*sys.path, *map(str, PLACES)) if folder]
+    run = subprocess.Popen(
+        [sys.executable, "-c", f"import sys; sys.path[:0] = {path!r}\n{SCRIPT}"],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    with run:
+        for line in run.stderr:
+            if "estimating" in line:
+                break
+        run.send_signal(signal.SIGINT)
+        rest = run.stderr.read()
+        assert run.wait(timeout=60) != 0
+    assert "KeyboardInterrupt" in rest

@@ -42,7 +42,7 @@ def test_no_feasible_scale_has_a_larger_dual_value(size, limit, intercepts):
     # Scaled surprises must stay probabilities, and below the limit of the penalty.
     data = with_signs(random_tasks("stacked"))
     at = bind("logistic", data, intercepts).evaluate(random_coef(SHAPE, scale=size))
-    largest = min(limit, 1.0 / at.surprise.max())
+    largest = min(limit, 1.0 / np.abs(at.slopes).max())
     for prior in (0.0, 0.1, 10.0):
         found = at.best_scale(limit, prior)
         assert 0.0 <= found <= largest
@@ -81,7 +81,7 @@ def test_huge_margins_do_not_overflow(intercepts):
     assert np.isfinite(fit.hessian(at, P)).all()
     assert np.isfinite(at.dual_value(1.0))
     # Far out the loss is the hinge of the margins.
-    hinge = np.sum(fit.data.weight * np.maximum(0.0, -at.margins))
+    hinge = np.sum(fit.data.weight * np.maximum(0.0, -fit.data.y * at.eta))
     cost = fit.intercepts.value(at.b)
     assert at.value == pytest.approx(hinge + cost, rel=1e-3)
 

@@ -17,8 +17,7 @@ from priormtl import MultiTaskClassifier, MultiTaskRegressor, load, save
 from priormtl.audits import audit_prior
 from priormtl.baselines import RMTL
 from priormtl.reports import Report, report
-from priormtl.reports.content import spell
-from priormtl.reports.rendering import (
+from priormtl.reports.build import (
     pack_numbers,
     save_coefficients,
     to_json,
@@ -26,6 +25,7 @@ from priormtl.reports.rendering import (
     to_page,
     to_page_data,
 )
+from priormtl.reports.content import spell
 from shown_models import TASKS, drawn_rows, fitted_of, model_of, tuned_model
 
 # Making

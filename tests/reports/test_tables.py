@@ -10,11 +10,11 @@ from priormtl import (
     MultiTaskRegressorCV,
     TaskPrior,
 )
+from priormtl.rendering import join_words
 from priormtl.reports import Column, Table, report
 from priormtl.reports.build import build_content, list_facts
 from priormtl.reports.content import (
     LONGEST_LABEL,
-    join_names,
     percent,
     spell,
     spell_label,
@@ -370,7 +370,7 @@ def test_shares_are_percentages():
     ],
 )
 def test_names_are_joined(names, words):
-    assert join_names(names) == words
+    assert join_words(names, 3) == words
 
 
 def test_any_label_becomes_text_that_can_be_written():

@@ -2,24 +2,34 @@
 
 For each row d of D and each tie between tasks an audit reports how far coefficients
 violate it with and without the prior, what it costs, and a test on estimates that are
-free of the prior (``statements``, ``wald``). Whether the prior as a whole lowers errors
-on held-out rows is found in ``holdout``.
+free of the prior (``statements``, ``relations``). Whether the prior as a whole lowers
+errors on held-out rows is found in ``holdout``.
 """
 
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse import csr_array
+from sklearn.base import BaseEstimator
 from sklearn.pipeline import Pipeline
 
 from priormtl._arrays import Array, Index
-from priormtl.audits import wald
 from priormtl.audits.holdout import benefit_of_search, deal_splits, hold_out
 from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
-from priormtl.audits.relations import UNKNOWN, StatementTest, relation_tests
+from priormtl.audits.relations import (
+    UNKNOWN,
+    StatementTest,
+    Tie,
+    estimate_coefficients,
+    feature_tests,
+    relation_tests,
+    task_grams,
+    tie_tests,
+    verdicts,
+)
 from priormtl.audits.results import PriorAudit, RelationAudit
 from priormtl.audits.statements import Judgement, judge_statements
 from priormtl.checks import check_count
@@ -39,22 +49,9 @@ from priormtl.solvers import Solution
 MOST_TERMS = 6  # of a combination that are written out
 MOST_FEATURES = 200  # whose joint variance is computed
 
-NO_RELATIONS = "The model has no feature prior, only ties between tasks."
-SINGLE = (
-    "The feature prior relates no features: it holds only statements about single "
-    "features, such as curves, signs and known values."
-)
-NO_PART = "The prior has no effect in this model: its strength theta is 0."
-NO_SPLITS = "No rows were held out: set cv to a number of folds, such as 5."
-NO_ROWS = "No rows were given: pass the X, y and task that the model was fitted on."
-UNTRIED = (
-    "No rows were held out, and the search has not tried theta = 0: pass X, y, task "
-    "and cv, or fit with 0 among thetas."
-)
-
 
 def audit_prior(
-    model: Any,
+    model: BaseEstimator,
     X: object = None,
     y: object = None,
     *,
@@ -62,7 +59,7 @@ def audit_prior(
     sample_weight: object = None,
     cv: object = 5,
     n_repeats: int = 3,
-    random_state: object = 0,
+    random_state: int | np.random.Generator | None = 0,
 ) -> PriorAudit:
     """Test every relation of a model's prior against the data.
 
@@ -162,13 +159,27 @@ def audit_prior(
 
     # Which rows are held out, or the reason why none are.
     splits: list[Split] = []
-    rounds, reason = np.zeros(0), None
+    rounds, reason, untried = np.zeros(0), None, False
     if not prior.D.nnz:
-        reason = SINGLE if has_statements else NO_RELATIONS
+        reason = "The model has no feature prior, only ties between tasks."
+        if has_statements:
+            reason = (
+                "The feature prior relates no features: it holds only statements about "
+                "single features, such as curves, signs and known values."
+            )
     elif prior.theta == 0:
-        reason = NO_PART
-    elif table is None or cv is None:
-        reason = UNTRIED if tuned else NO_ROWS if table is None else NO_SPLITS
+        reason = "The prior has no effect in this model: its strength theta is 0."
+    elif untried := tuned and (table is None or cv is None):
+        reason = (
+            "No rows were held out, and the search has not tried theta = 0: pass X, y, "
+            "task and cv, or fit with 0 among thetas."
+        )
+    elif table is None:
+        reason = (
+            "No rows were given: pass the X, y and task that the model was fitted on."
+        )
+    elif cv is None:
+        reason = "No rows were held out: set cv to a number of folds, such as 5."
     else:
         try:
             splits, rounds = deal_splits(
@@ -200,7 +211,7 @@ def audit_prior(
             loose = fitted.solve(theta=prior.theta, epsilon=0.0)
             relations += _audit_ties(fitted, weighted, loose.coef)
         advance()
-        if reason == UNTRIED:
+        if untried:
             helped = benefit_of_search(model)
         elif reason is None and table is not None:
             lam = fitted.problem.lam
@@ -253,7 +264,7 @@ def _audit_statements(
         for test in tests
     ]
     found = []
-    for test, verdict in zip(tests, wald.verdicts(tested), strict=True):
+    for test, verdict in zip(tests, verdicts(tested), strict=True):
         after = 0.0
         if signs is not None and test.sign.startswith("non"):
             after = float(np.mean(fitted.coef[names.index(test.feature)] == 0))
@@ -364,11 +375,11 @@ def _test_relations(
                 tests[k] = test
             inside = inside[[np.isnan(test.p_value) for test in found]]
     if len(inside):
-        estimate = wald.estimate_coefficients(
+        estimate = estimate_coefficients(
             weighted.problem, before, features, weighted.feature_scale, weighted.degrees
         )
         part = csr_array(D[inside][:, features])
-        found = wald.feature_tests(part, estimate, C[inside])
+        found = feature_tests(part, estimate, C[inside])
         for k, test in zip(inside, found, strict=True):
             tests[k] = test
     return tests
@@ -396,7 +407,7 @@ def _audit_ties(
     )
 
 
-def _tie_violations(ties: Sequence[wald.Tie], P: Array) -> Array:
+def _tie_violations(ties: Sequence[Tie], P: Array) -> Array:
     """``measure_violations`` for the sides of each tie: a task, and its partners."""
     found = np.zeros(len(ties))
     for k, tie in enumerate(ties):
@@ -410,7 +421,7 @@ def _tie_violations(ties: Sequence[wald.Tie], P: Array) -> Array:
 
 
 def _test_ties(
-    weighted: _Weighted, ties: Sequence[wald.Tie], before: Array
+    weighted: _Weighted, ties: Sequence[Tie], before: Array
 ) -> list[StatementTest]:
     d, m = before.shape
     features = np.arange(d)
@@ -419,13 +430,13 @@ def _test_ties(
     if not len(features) or not _is_affordable(len(features), m):
         return [UNKNOWN] * len(ties)
     loose = weighted.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
-    estimate = wald.estimate_coefficients(
+    estimate = estimate_coefficients(
         loose, before, features, weighted.feature_scale, weighted.degrees
     )
     part = loose.restrict(features)
-    grams = wald.task_grams(part, part.at(np.ascontiguousarray(before[features])))
+    grams = task_grams(part, part.at(np.ascontiguousarray(before[features])))
     prior = weighted.problem.restrict(features).prior
-    tests = wald.tie_tests(ties, estimate, grams, prior)
+    tests = tie_tests(ties, estimate, grams, prior)
     for k, tie in enumerate(ties):
         # One outlier among many members of a group does not matter.
         sizes = np.abs(tie.contrast)
@@ -437,8 +448,8 @@ def _test_ties(
 
 def _is_affordable(d: int, m: int) -> bool:
     """Whether Gram matrices of all tasks can be held, and systems solved."""
-    most_cells = 2**22  # numbers in all tasks' Gram matrices: 32 MB
-    return d <= MOST_FEATURES and m * d**2 <= most_cells
+    # Numbers in all tasks' Gram matrices: 32 MB.
+    return d <= MOST_FEATURES and m * d**2 <= 2**22
 
 
 def _assemble(
@@ -453,7 +464,7 @@ def _assemble(
     """Rows of the result: smallest p value first, what cannot be judged last."""
     total = float(costs.sum())
     shares = costs / total if total > 0 else np.zeros(len(costs))
-    words = wald.verdicts(tests)
+    words = verdicts(tests)
     found = [
         RelationAudit(
             kind,
@@ -532,17 +543,17 @@ def describe_rows(
 
 def list_ties(
     graph: Laplacian, tasks: Sequence[Hashable]
-) -> tuple[list[Statement], list[wald.Tie]]:
+) -> tuple[list[Statement], list[Tie]]:
     """Edges between tasks, then members of groups against the mean of their group."""
     statements, ties = [], []
 
-    def add(first: object, second: str, tie: wald.Tie) -> None:
+    def add(first: object, second: str, tie: Tie) -> None:
         words = f"{first} ~ {second}"
         statements.append(Statement(words, str(first), second, "similar", tie.weight))
         ties.append(tie)
 
     for a, b, weight in graph.pairs():
-        tie = wald.Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
+        tie = Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
         add(tasks[a], str(tasks[b]), tie)
     shares, m = graph.shares(), graph.m
     for a, b, weight in graph.ties():
@@ -554,6 +565,6 @@ def list_ties(
         add(
             first,
             graph.name_latent(b - m),
-            wald.Tie(members, contrast[members], weight),
+            Tie(members, contrast[members], weight),
         )
     return statements, ties

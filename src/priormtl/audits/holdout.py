@@ -9,30 +9,21 @@ Where no rows are given, the scores of the model's own search are compared inste
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from priormtl import selection
 from priormtl._arrays import Array, Index
 from priormtl.audits.results import PriorBenefit, TaskBenefit
 from priormtl.data import Table
 from priormtl.estimators import make_splits
+from priormtl.losses import Family
 from priormtl.metrics import LEVEL, Interval, corrected_interval
 
-NEGLIGIBLE = 1e-4  # relative change within the tolerances of solvers
-ROWS_METHOD = (
-    "Both were fitted on the same {splits} splits at {lam}; differences are paired by "
-    "split, with the corrected resampled t interval of Nadeau and Bengio.{chosen}"
-)
-CHOSEN = (
-    " Theta and epsilon had been chosen on all rows, which favours the prior slightly."
-)
-SEARCH_METHOD = (
-    "Scores of the model's own search on {splits} splits, theta = 0 against theta = "
-    "{theta:g} at the same lam and epsilon; differences are paired by split, with the "
-    "corrected resampled t interval of Nadeau and Bengio. The strengths were chosen by "
-    "these very scores, which favours the prior slightly."
+PAIRED = (
+    "differences are paired by split, with the corrected resampled t interval of "
+    "Nadeau and Bengio."
 )
 
 
@@ -44,7 +35,7 @@ def deal_splits(
     *,
     by_class: bool,
     n_repeats: int,
-    random_state: Any,
+    random_state: int | np.random.Generator | None,
 ) -> tuple[list[selection.Split], Array]:
     """Splits, and the round of folds of each; a number of folds is dealt repeatedly."""
     if isinstance(cv, bool) or not isinstance(cv, Integral) or cv < 2:
@@ -72,7 +63,7 @@ class Holdout:
     weight: Array  # (k, m) of the held-out rows
     rounds: Array  # (k,) round of folds of each split
     test_to_train: float
-    tasks: tuple[Any, ...]
+    tasks: tuple[Hashable, ...]
     chosen: bool  # whether strengths were tuned
 
     def at(self, lam: float) -> PriorBenefit:
@@ -101,21 +92,25 @@ class Holdout:
         total = self.weight.sum(axis=1)
         measured = np.where(self.weight > 0, self.weight, np.nan)
         ratio = self.test_to_train
+        method = f"Both were fitted on the same {len(splits)} splits at {lam}; {PAIRED}"
+        if self.chosen:
+            method += (
+                " Theta and epsilon had been chosen on all rows, which favours the "
+                "prior slightly."
+            )
         return judge_benefit(
             self.metric,
             a.sum(axis=1) / total,
             b.sum(axis=1) / total,
             lams=(self.lams[first], self.lams[second]),
             test_to_train=ratio,
-            method=ROWS_METHOD.format(
-                splits=len(splits), lam=lam, chosen=CHOSEN if self.chosen else ""
-            ),
+            method=method,
             by_task=judge_tasks(self.tasks, a / measured, b / measured, ratio),
         )
 
 
 def hold_out(
-    plain: Any,
+    plain: BaseEstimator,
     table: Table,
     splits: list[selection.Split],
     rounds: Array,
@@ -125,7 +120,7 @@ def hold_out(
     advance: Callable[[], None] = lambda: None,
 ) -> Holdout:
     """Fit with the prior and without it on every split, for all values of lam."""
-    logistic = plain._uses_logistic
+    family = plain._family
     order = np.argsort(-lams, kind="stable")  # paths follow decreasing lam
     weight = np.zeros((len(splits), len(table.tasks)))
     with_prior, without_prior = errors = np.zeros(
@@ -146,17 +141,19 @@ def hold_out(
                 total = solution.point.total / setup.scale[:, np.newaxis]
                 intercept = rows.spread(solution.intercept[places])
                 scores = rows.forward(total[:, places]) + intercept
-                if logistic:
-                    losses = np.logaddexp(0.0, -rows.y * scores)
-                else:
+                if rows.offset is not None:
+                    scores = scores + rows.offset
+                if family is None:
                     losses = (scores - rows.y) ** 2
+                else:
+                    losses = family.scoring[1] * family.loss(scores, rows.y)
                 sums = rows.task_sums(rows.weight * losses)
                 errors[which, k, place, places] = sums
             advance()
         weight[k, places] = rows.task_weight
         ratios.append(weight[k].sum() / train.task_weight.sum())
     return Holdout(
-        "log loss" if logistic else "mean squared error",
+        metric_of(family),
         lams,
         with_prior,
         without_prior,
@@ -168,7 +165,14 @@ def hold_out(
     )
 
 
-def benefit_of_search(model: Any) -> PriorBenefit | None:
+def metric_of(family: Family | None) -> str:
+    """Words for what default scores measure."""
+    if family is None:
+        return "mean squared error"
+    return family.scoring[0].removeprefix("neg_").replace("_", " ")
+
+
+def benefit_of_search(model: BaseEstimator) -> PriorBenefit | None:
     """Compare scores of the model's search; None if it has not tried theta = 0."""
     candidates = model.cv_results_["params"]
     without = candidates[model.best_index_] | {"theta": 0.0}
@@ -184,17 +188,20 @@ def benefit_of_search(model: Any) -> PriorBenefit | None:
         metric, errors = "distance of the AUC from 1", 1.0 - scores
     elif not model._scores_by_default:
         metric, errors = f"negative score ({model.scoring})", -scores
-    elif model.fitted_.loss == "logistic":
-        metric, errors = "log-loss", -scores
     else:
-        metric, errors = "mean squared error", -scores
+        metric, errors = metric_of(model._family), -scores
     lams = np.full(splits, model.lam_)
     return judge_benefit(
         metric,
         *errors,
         lams=(lams, lams),
         test_to_train=1.0 / (model.n_splits_ - 1),
-        method=SEARCH_METHOD.format(splits=splits, theta=model.theta_),
+        method=(
+            f"Scores of the model's own search on {splits} splits, theta = 0 against "
+            f"theta = {model.theta_:g} at the same lam and epsilon; {PAIRED} The "
+            "strengths were chosen by these very scores, which favours the prior "
+            "slightly."
+        ),
     )
 
 
@@ -211,9 +218,10 @@ def judge_benefit(
     """Compare errors (k,) of the same splits; ``lams`` are those with and without."""
     change, interval = _relative_change(with_prior, without_prior, test_to_train)
     verdict = "no difference"
-    if interval.high < 0 and change < -NEGLIGIBLE:
+    negligible = 1e-4  # relative change within the tolerances of solvers
+    if interval.high < 0 and change < -negligible:
         verdict = "helped"
-    elif interval.low > 0 and change > NEGLIGIBLE:
+    elif interval.low > 0 and change > negligible:
         verdict = "harmed"
     return PriorBenefit(
         metric,

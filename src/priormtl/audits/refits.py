@@ -7,9 +7,10 @@ and changes the weights of the rows instead: the Bayesian bootstrap of Rubin (19
 
 import copy
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl import estimators
@@ -21,18 +22,14 @@ from priormtl.problem import Problem
 from priormtl.selection import pose_outliers
 from priormtl.solvers import Solution
 
-FIXED = (estimators.MultiTaskRegressor, estimators.MultiTaskClassifier)
 TUNED = (estimators.MultiTaskRegressorCV, estimators.MultiTaskClassifierCV)
-
-# Relative weight of rows of outlier tasks: zero would leave them without means.
-OUTLIER_WEIGHT = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
 class FittedProblem:
     """A model with fixed strengths, its data, and the problem that it minimised."""
 
-    plain: Any  # estimator with fixed strengths
+    plain: BaseEstimator  # estimator with fixed strengths
     data: TaskData | TaskStatistics
     setup: Posed  # without task-specific components
     problem: Problem  # what was minimised
@@ -63,10 +60,12 @@ class FittedProblem:
         return replace(problem, fit=fit, memo={})
 
 
-def downweight_tasks(data: Any, tasks: Index) -> TaskData | TaskStatistics:
-    """Multiply the weights of rows of these tasks by ``OUTLIER_WEIGHT``."""
+def downweight_tasks(
+    data: TaskData | TaskStatistics, tasks: Index
+) -> TaskData | TaskStatistics:
+    """Take nearly all weight from rows of these tasks; zero would leave no means."""
     factor = np.ones(data.shape[1])
-    factor[tasks] = OUTLIER_WEIGHT
+    factor[tasks] = 1e-9
     if isinstance(data, TaskData):
         return replace(data, weight=data.weight * data.spread(factor))
     return data.derive(
@@ -77,12 +76,14 @@ def downweight_tasks(data: Any, tasks: Index) -> TaskData | TaskStatistics:
     )
 
 
-def with_fixed_strengths(model: object) -> Any:
+def with_fixed_strengths(model: object) -> BaseEstimator:
     """Estimator with the strengths of a fitted model, those of outliers included."""
-    plain: Any
+    plain: BaseEstimator
     if isinstance(model, TUNED):
         plain = model._fixed(model.lam_, model.theta_, model.epsilon_)
-    elif isinstance(model, FIXED):
+    elif isinstance(
+        model, estimators.MultiTaskRegressor | estimators.MultiTaskClassifier
+    ):
         plain = copy.copy(model)
         plain.warm_start = False
     else:
@@ -90,24 +91,33 @@ def with_fixed_strengths(model: object) -> Any:
             "model must be a MultiTaskRegressor, a MultiTaskClassifier or one of their "
             f"CV variants: got {type(model).__name__}."
         )
+    if model.fitted_.crossed is not None and model.fitted_.crossed.sd.any():
+        raise ValueError(
+            "model must have no crossed factors to be audited: got "
+            f"{', '.join(model.crossed_sd_)}. Fit it with crossed=None, or "
+            "tabular_model with crossed='none'."
+        )
     if model.fitted_.outliers is not None:
         plain.outlier_tasks = True
         plain.outlier_strength = estimators.own_strength(model)
     return plain
 
 
-def with_known_prior(plain: Any, model: Any) -> Any:
+def with_known_prior(plain: BaseEstimator, model: BaseEstimator) -> BaseEstimator:
     """Same estimator with the relations of the fitted model, not found again."""
     known = copy.copy(plain)
     known.feature_prior = model.feature_prior_
     return known
 
 
-def read_rows(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Table:
+def read_rows(
+    model: BaseEstimator, X: object, y: object, task: object, sample_weight: object
+) -> Table:
     """Rows with the tasks and features of the model."""
     check_is_fitted(model)
     reader = copy.copy(model)
     table: Table = reader._read_table(X, y, task, sample_weight, reset=False)
+    table = replace(table, crossed=None)  # levels have no effects: see above
     known = model.tasks_.tolist()
     if list(table.tasks) != known:
         odd = [t for t in [*known, *table.tasks] if (t in known) != (t in table.tasks)]
@@ -125,7 +135,7 @@ def read_rows(model: Any, X: Any, y: Any, task: Any, sample_weight: Any) -> Tabl
     return table
 
 
-def read_problem(model: Any, table: Table | None) -> FittedProblem:
+def read_problem(model: BaseEstimator, table: Table | None) -> FittedProblem:
     """Pose the problem of a fitted model on its rows, or on its statistics."""
     plain = with_fixed_strengths(model)
     check_is_fitted(model)
@@ -195,14 +205,14 @@ class ResampledCoefficients:
 
 
 def resample_coefficients(
-    model: Any,
+    model: BaseEstimator,
     X: object,
     y: object,
     *,
     task: object = None,
     sample_weight: object = None,
     n_resamples: int = 50,
-    random_state: Any = 0,
+    random_state: int | np.random.Generator | None = 0,
 ) -> ResampledCoefficients:
     """Refit a model with random sample weights (Bayesian bootstrap).
 

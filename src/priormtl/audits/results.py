@@ -16,9 +16,6 @@ from priormtl.design import build_frame, find_frame_library
 from priormtl.rendering import Table, Tabled, build_table, in_latex, in_markdown
 from priormtl.rendering import to_json as dump_json
 
-MOST_ROWS = 20  # of a table that is shown; frames and JSON hold all
-MOST_NAMES = 5  # of contradicted relations in a sentence
-HEADER = ("relation", "verdict", "statistic", "p", "before", "after", "share")
 KINDS = {
     "statement": "Statements about single features",
     "feature": "Relations between features",
@@ -142,14 +139,12 @@ class PriorAudit(Tabled):
 
     def _tables(self) -> list[Table]:
         found = []
+        header = ("relation", "verdict", "statistic", "p", "before", "after", "share")
         for kind, title in KINDS.items():
             rows = [_row(r) for r in self.relations if r.kind == kind]
-            if rows:
-                table = build_table(
-                    title, HEADER, rows, most=MOST_ROWS, what="relations"
-                )
-                alignment = "ll" + "r" * (len(HEADER) - 2)
-                found.append(replace(table, alignment=alignment))
+            if rows:  # frames and JSON hold all
+                table = build_table(title, header, rows, most=20, what="relations")
+                found.append(replace(table, alignment="llrrrrr"))
         return found
 
     def _opening(self) -> list[str]:
@@ -162,8 +157,8 @@ class PriorAudit(Tabled):
             if not relations:
                 continue
             wrong = [r.relation for r in relations if r.verdict == "disagrees"]
-            more = ", …" if len(wrong) > MOST_NAMES else ""
-            names = f" ({', '.join(wrong[:MOST_NAMES])}{more})" if wrong else ""
+            more = ", …" if len(wrong) > 5 else ""
+            names = f" ({', '.join(wrong[:5])}{more})" if wrong else ""
             unknown = sum(r.verdict == "cannot be judged" for r in relations)
             rest = f"; {unknown} cannot be judged" if unknown else ""
             lines.append(

@@ -31,7 +31,6 @@ from priormtl.priors import FeaturePrior, TaskPrior, curves_of, laplacian
 from priormtl.reml import COMMON, Families, Ties, estimate_ties
 from priormtl.selection.outlier_test import usual_variance
 
-LEVEL = 0.05  # below which a curve is none that a straight line could replace
 VANISHING = 1e-12  # relative size of eigenvalues and curvatures that count as zero
 
 
@@ -303,7 +302,7 @@ def _judge_curves(variances: Variances, prior: FeaturePrior) -> list[Judgement]:
             varies = bool(np.any(families.deviations[wiggles] != COMMON))
             straight = variances.without(wiggles)
             gain, p = _compare(straight, variances, 1 + varies)
-            words = "a straight line would do" if p > LEVEL else "it is curved"
+            words = "a straight line would do" if p > 0.05 else "it is curved"
             text = f"{column}: smooth ({words})"
             found.append(Judgement(text, column, "smooth", 0.0, gain, p))
     return found

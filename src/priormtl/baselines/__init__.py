@@ -1,8 +1,7 @@
-"""Methods to compare with: those of the paper and the usual ways, as estimators."""
+"""Methods to compare with: those of the paper and usual ones, as estimators."""
 
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.comparison import compare, list_methods
-from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import (
     MKMTL,
@@ -20,7 +19,6 @@ from priormtl.baselines.ridge import (
     SingleTaskRidge,
     SingleTaskRidgeClassifier,
 )
-from priormtl.baselines.rmtl import RMTL, RMTLClassifier
 from priormtl.baselines.tuned import (
     BASELINES,
     CLASSIFIERS,
@@ -29,6 +27,7 @@ from priormtl.baselines.tuned import (
     TunedRegressor,
     tuned,
 )
+from priormtl.baselines.two_parts import DMTL, RMTL, DMTLClassifier, RMTLClassifier
 from priormtl.baselines.usual import USUAL, UsualClassifier, UsualRegressor
 
 __all__ = [

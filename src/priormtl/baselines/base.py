@@ -5,29 +5,43 @@ Gram matrices, kernels). ``_follow`` fits a path of strengths, with warm starts 
 these are safe. ``_suggest`` proposes a grid of settings for a search. A single fit and
 the search over folds (``tuned``) both use these steps, so a method needs no loop of its
 own.
+
+Convex methods (data fit + ridge + lam · penalty) state a ``Problem`` and how
+coefficients follow from a solution. Their data fit (``bind_loss``), path of strengths
+(``solve_strengths``) and certified result (``describe``) are common. Solvers and
+duality gap are those of our own estimators.
 """
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy.sparse import csr_array, diags_array, issparse
 from sklearn.exceptions import ConvergenceWarning
 
+from priormtl import solvers
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.checks import check_choice
-from priormtl.data import TaskData, TaskStatistics, condense, pooled_scale
+from priormtl.checks import check_choice, check_count, check_tolerance
+from priormtl.data import (
+    TaskData,
+    TaskStatistics,
+    condense,
+    pooled_scale,
+    summarize_tasks,
+)
 from priormtl.estimators import MultiTaskEstimator
 from priormtl.fitted import task_array
-from priormtl.losses import DataFit
+from priormtl.losses import DataFit, FreeIntercepts, Logistic, NoIntercepts, Squared
+from priormtl.problem import Problem
 
 Settings = Mapping[str, Any]
 Fit = DataFit[Any]  # a bound loss, whatever it keeps of an evaluation
+Bound: TypeAlias = Any  # what a method computes of the data, each in its own form
 
 
 # Fitted models.
@@ -79,7 +93,7 @@ class Outcome(NamedTuple):
     model: TaskModel
     objective: float
     n_iter: int
-    learned: Mapping[str, Any]  # further attributes by name, such as dual_gap_
+    learned: Mapping[str, object]  # further attributes by name, such as dual_gap_
     shortfall: str | None = None  # why the tolerance was missed; None: it was reached
     parts: Mapping[str, Array] = MappingProxyType({})  # further coefficients (m, d)
 
@@ -108,15 +122,15 @@ class Baseline(MultiTaskEstimator):
     task: object = None
 
     @abstractmethod
-    def _bind(self, data: TaskData) -> Any:
+    def _bind(self, data: TaskData) -> Bound:
         """What is computed from the data once for all settings of ``_suggest``."""
 
     @abstractmethod
-    def _follow(self, bound: Any, strengths: Sequence[float]) -> Iterable[Outcome]:
+    def _follow(self, bound: Bound, strengths: Sequence[float]) -> Iterable[Outcome]:
         """One fit per value of the followed setting, in their order."""
 
     @abstractmethod
-    def _suggest(self, bound: Any, n: int) -> list[Settings]:
+    def _suggest(self, bound: Bound, n: int) -> list[Settings]:
         """At most ``n`` settings worth trying, the most regularised first."""
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
@@ -136,8 +150,9 @@ class Baseline(MultiTaskEstimator):
             data = replace(data, weight=share)
         return Prepared(data, scale)
 
-    def _fit_bound(self, bound: Any, prepared: Prepared) -> None:
-        (outcome,) = self._follow(bound, [getattr(self, self.followed)])
+    def _fit_bound(self, bound: Bound, prepared: Prepared) -> None:
+        strength = self.get_params(deep=False)[self.followed]
+        (outcome,) = self._follow(bound, [strength])
         if outcome.shortfall is not None:
             message = f"not converged, {outcome.shortfall}"
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
@@ -148,10 +163,8 @@ class Baseline(MultiTaskEstimator):
         self.tasks_ = task_array(prepared.data.tasks)
         self.objective_ = outcome.objective
         self.n_iter_ = outcome.n_iter
-        for name, value in outcome.learned.items():
-            setattr(self, name, value)
-        for name, part in outcome.parts.items():
-            setattr(self, name, part / prepared.scale)
+        parts = {name: part / prepared.scale for name, part in outcome.parts.items()}
+        self.__dict__.update(outcome.learned, **parts)
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return self._model.scores(X, i)
@@ -173,6 +186,100 @@ def principal_axes(X: Array) -> Array:
     kept = values > 1e-14 * len(values) * max(values[-1], 0.0)
     kept[-1] = True
     return np.linalg.qr(X.T @ axes[:, kept])[0] if wide else axes[:, kept]
+
+
+# Convex methods.
+
+
+def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> Fit:
+    """Data fit of the method's loss; ``grams``: by Gram matrices where these are small.
+
+    One product with small Gram matrices serves all tasks.
+    """
+    intercepts = FreeIntercepts() if method.fit_intercept else NoIntercepts()
+    if method.loss == "logistic":
+        return Logistic().bind(data, intercepts)
+    d, m = data.shape
+    small = m * d * d <= 2**20 and not issparse(data.X)  # 8 MB
+    return Squared().bind(
+        summarize_tasks(data) if grams and small else data, intercepts
+    )
+
+
+def stop_rules(method: solvers.Method, tol: float, most: int) -> list[solvers.StopRule]:
+    """When to stop, anew for each run."""
+    return [
+        solvers.gap_below(check_tolerance(tol), method.check_every),
+        solvers.stalled(),
+        solvers.diverged(every=method.check_every),
+        solvers.max_iter(check_count("max_iter", most)),
+    ]
+
+
+def solve_strengths(
+    problem: Problem,
+    lams: Sequence[float],
+    rules: Callable[[solvers.Method], list[solvers.StopRule]],
+    choose: Callable[[Problem], solvers.Method] = solvers.default_method,
+) -> Iterator[tuple[Problem, solvers.Solution]]:
+    """The problem at each lam with its solution, warm-started along the path."""
+    solutions = solvers.solve_path(problem, lams, choose=choose, rules=rules)
+    for lam, solution in zip(lams, solutions, strict=True):
+        yield problem.with_strengths(lam=lam), solution
+
+
+@dataclass
+class SplittingGap:
+    """Stop ADMM at a gap of ``tol`` times the objective.
+
+    Residuals after the fit's step of ADMM make better dual points than those of the
+    penalty's, above all for large C.
+    """
+
+    tol: float
+    dual: float = 0.0  # best so far
+    gap: float = np.inf
+
+    def __call__(self, progress: solvers.Progress) -> solvers.StopReason | None:
+        problem, state = progress.problem, progress.state
+        right = state.rho * state.point.coef - state.dual - problem.null_point.gradient
+        fitted = problem.at(problem.fit.solve_shifted(state.rho, right))
+        self.dual = max(self.dual, problem.certify(fitted).dual)
+        self.gap = max(progress.objective - self.dual, 0.0)
+        noise = 4.0 * problem.fit.rounding(state.point.fit)
+        if self.gap <= max(self.tol * progress.objective, noise):
+            return solvers.StopReason.GAP
+        return None
+
+
+def describe(
+    problem: Problem,
+    solution: solvers.Solution,
+    tol: float,
+    *,
+    coef: Array | None = None,
+    learned: Mapping[str, object] = MappingProxyType({}),
+    parts: Mapping[str, Array] = MappingProxyType({}),
+) -> Outcome:
+    """Result with its certificate; ``coef`` (d, m): if not those of the solution."""
+    P = solution.coef if coef is None else coef
+    certificate, unit = solution.certificate, problem.null_objective
+    solved = (
+        certificate.gap <= tol * unit or solution.reason is solvers.StopReason.ROUNDING
+    )
+    shortfall = (
+        f"{solution.reason.value}: the duality gap is {certificate.gap:.3g}, above "
+        f"tol={tol:g} times {unit:.3g}, the objective at zero, after "
+        f"{solution.n_iter} iterations; raise max_iter or tol."
+    )
+    return Outcome(
+        LinearModel(np.ascontiguousarray(P.T), solution.intercept),
+        certificate.primal,
+        solution.n_iter,
+        {"dual_gap_": certificate.gap, **learned},
+        None if solved else shortfall,
+        parts,
+    )
 
 
 # Rows that occur more than once, for methods whose cost depends on distinct rows.

@@ -14,23 +14,14 @@ from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
+from priormtl import solvers
 from priormtl._arrays import Array
-from priormtl.baselines import coupling
-from priormtl.baselines.base import Baseline, Fit, Outcome, Settings, crossed
-from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
+from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
-from priormtl.solvers import (
-    Fista,
-    Method,
-    StopRule,
-    default_method,
-    max_iter,
-    no_progress,
-)
 
 
 @dataclass(frozen=True)
@@ -96,7 +87,7 @@ def check_output_kernel(value: object, m: int) -> Array:
 
 
 @dataclass(eq=False, repr=False)
-class _CLMT(Baseline):
+class _CLMT(base.Baseline):
     followed = "lam"
 
     lam: float = 1.0
@@ -128,11 +119,13 @@ class _CLMT(Baseline):
         gamma = None if self.gamma is None else check_positive("gamma", self.gamma)
         return EigenvaluePenalty(power, gamma)
 
-    def _bind(self, data: TaskData) -> Fit:
+    def _bind(self, data: TaskData) -> base.Fit:
         # Linear systems can be smaller for samples.
-        return bind_loss(self, data, grams=not (self._alternates or self._is_fixed))
+        return base.bind_loss(
+            self, data, grams=not (self._alternates or self._is_fixed)
+        )
 
-    def _problem(self, fit: Fit) -> Problem:
+    def _problem(self, fit: base.Fit) -> Problem:
         penalty: Penalty
         if self._is_fixed:
             A = check_output_kernel(self.output_kernel, fit.shape[1])
@@ -151,10 +144,12 @@ class _CLMT(Baseline):
         check = check_positive if self._alternates else check_strength
         return self._kernel_penalty.strength(check("lam", value))
 
-    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
+    def _follow(
+        self, bound: base.Fit, strengths: Sequence[float]
+    ) -> Iterator[base.Outcome]:
         problem = self._problem(bound)
         lams = [self._strength(value) for value in strengths]
-        for posed, solution in solve_strengths(
+        for posed, solution in base.solve_strengths(
             problem, lams, self._rules, self._choose_method
         ):
             if self._is_fixed:
@@ -162,13 +157,13 @@ class _CLMT(Baseline):
             else:
                 kernel = self._kernel_penalty.kernel(solution.coef, posed.lam)
             learned = {"output_kernel_": kernel}
-            yield describe(posed, solution, self.tol, learned=learned)
+            yield base.describe(posed, solution, self.tol, learned=learned)
 
-    def _choose_method(self, problem: Problem) -> Method:
+    def _choose_method(self, problem: Problem) -> solvers.Method:
         m, lam = problem.shape[1], problem.lam
         if self._is_fixed:
             if coupling.coupled_ridge(problem) is None and not self._alternates:
-                return Fista(restart=True)
+                return solvers.Fista(restart=True)
             # One linear system: an alternation with constant A.
             A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
             return coupling.Alternation(
@@ -188,26 +183,28 @@ class _CLMT(Baseline):
 
             return coupling.Alternation(ridge, np.eye(m) / (2.0 * lam), update)
         if lam == 0 or isinstance(problem.penalty, Nuclear):
-            return default_method(problem)
-        return Fista(restart=True)
+            return solvers.default_method(problem)
+        return solvers.Fista(restart=True)
 
-    def _rules(self, method: Method) -> list[StopRule]:
-        rules = stop_rules(method, self.tol, self.max_iter)
+    def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
+        rules = base.stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
             if not self._is_fixed:
                 # The authors stop at this change.
-                most = max_iter(coupling.MOST_ALTERNATIONS)
+                most = solvers.max_iter(coupling.MOST_ALTERNATIONS)
                 rules += [coupling.settled(1e-4), most]
         elif method.check_every == 1:
             # Newton steps that do not reduce the gap are rounding.
-            rules.append(no_progress(coupling.MOST_IDLE_STEPS))
+            rules.append(solvers.no_progress(coupling.MOST_IDLE_STEPS))
         return rules
 
-    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
+    def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         strengths = coupling.decades(self._problem(bound).lam_max or 1.0, 3.5, n)
         if self._is_fixed:
-            return list(crossed([{}], "lam", strengths))
-        return list(crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths)))
+            return list(base.crossed([{}], "lam", strengths))
+        return list(
+            base.crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths))
+        )
 
 
 class CLMT(RegressionTasks, _CLMT):

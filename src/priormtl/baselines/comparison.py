@@ -40,12 +40,9 @@ from priormtl.checks import check_count, check_jobs
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
-REGRESSION = ("rmse", "variance_explained", "variance_explained_by_task")
-CLASSIFICATION = ("log_loss", "auc", "accuracy")
 SMALLER_IS_BETTER = ("rmse", "log_loss")
 
 OURS = "priormtl"
-SLOW = ("fedem", "mtfl", "mkmtl")  # minutes for a thousand rows: only by name
 AUTO = "auto"
 
 
@@ -151,15 +148,9 @@ def compare(
     jobs = check_jobs(n_jobs)
     by_class = are_classes(y) if classify is None else classify
     comparison = read_comparison(X, y, task, cv, classify=by_class)
-    models = make_methods(
-        methods,
-        classify=by_class,
-        n_settings=n_settings,
-        rows_per_task=comparison.rows_per_task,
-        feature_prior=feature_prior,
-        task_prior=task_prior,
-        column=comparison.column,
-    )
+    rows, column = comparison.rows_per_task, comparison.column
+    ours = Ours(by_class, n_settings, rows, feature_prior, task_prior, column)
+    models = make_methods(methods, ours)
     if not models:
         raise ValueError("methods must name at least one method: got none.")
     results = _run(comparison, models, jobs)
@@ -242,7 +233,7 @@ def _warn(results: Mapping[str, Sequence[SplitResult]]) -> None:
 
 def _tabulate(
     metrics: Sequence[str], results: Mapping[str, Sequence[SplitResult]], ratio: float
-) -> dict[str, list[Any]]:
+) -> dict[str, list[object]]:
     """Columns of the result, methods ordered by the first metric.
 
     ``ratio``: rows held out for each row of training.
@@ -250,24 +241,22 @@ def _tabulate(
     nan = float("nan")
     scores, seconds = {}, {}
     for name, splits in results.items():
-        failed = any(result.failure is not None for result in splits)
-        found = np.stack([result.scores for result in splits])
-        scores[name] = np.full_like(found, nan) if failed else found
-        spent = np.mean([result.seconds for result in splits])
-        seconds[name] = nan if failed else float(spent)
+        factor = nan if any(result.failure for result in splits) else 1.0
+        scores[name] = factor * np.stack([result.scores for result in splits])
+        seconds[name] = factor * float(np.mean([result.seconds for result in splits]))
+
+    def known(values: Array) -> Array:
+        # A metric may have no value on a split, for every method alike: one class only.
+        return values[~np.isnan(values)]
 
     def mean(values: Array) -> float:
-        # A metric may have no value on a split, for every method alike: one class only.
-        known = values[~np.isnan(values)]
-        return float(known.mean()) if len(known) else nan
+        return float(known(values).mean()) if len(known(values)) else nan
 
     def losses(name: str) -> list[float]:
         signs = [1.0 if metric in SMALLER_IS_BETTER else -1.0 for metric in metrics]
-        found = [mean(column) for column in scores[name].T]
-        return [
-            np.inf if np.isnan(value) else sign * value
-            for sign, value in zip(signs, found, strict=True)
-        ]
+        means = [mean(column) for column in scores[name].T]
+        signed = [sign * value for sign, value in zip(signs, means, strict=True)]
+        return [np.inf if np.isnan(value) else value for value in signed]
 
     order = sorted(results, key=losses)  # stable; those without a value come last
     lines = []
@@ -275,21 +264,17 @@ def _tabulate(
         best = min(order, key=lambda name: losses(name)[j])
         for name in order:
             values = scores[name][:, j]
-            known = values[~np.isnan(values)]
-            spread = float(known.std(ddof=1)) if len(known) > 1 else nan
+            spread = known(values).std(ddof=1) if len(known(values)) > 1 else nan
             # Intervals are corrected for overlapping training parts.
-            apart = values - scores[best][:, j]
-            apart = apart[~np.isnan(apart)]
+            apart = known(values - scores[best][:, j])
             low, high = nan, nan
             if len(apart) > 1:
                 low, high, _ = corrected_interval(apart, ratio)
-            row = (mean(values), spread, seconds[name], mean(apart), low, high)
+            row = (mean(values), float(spread), seconds[name], mean(apart), low, high)
             lines.append((name, metric, *row))
     names = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
-    return {
-        name: list(column)
-        for name, column in zip(names, zip(*lines, strict=True), strict=True)
-    }
+    columns = zip(*lines, strict=True)
+    return {name: list(column) for name, column in zip(names, columns, strict=True)}
 
 
 def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -311,25 +296,22 @@ def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
     second = ranked[1]
     verb = "below" if metric in SMALLER_IS_BETTER else "above"
     margin = abs(second["difference"])
+    reach = float(second["high"] - second["low"]) / 2.0
     words = (
         f"{first['method']} predicts best: {what} {first['mean']:.4g}, {margin:.2g} "
     )
     if np.isnan(second["low"]):
         words += f"{verb} {second['method']}"
     else:
-        low, high = margin - _reach(second), margin + _reach(second)
+        low, high = margin - reach, margin + reach
         words += (
             f"(95 % interval {low:.2g} to {high:.2g}) {verb} {second['method']}, the "
             "next best"
         )
     words += f", at {cost} against {second['seconds']:.2g} s."
-    if not np.isnan(second["low"]) and margin <= _reach(second):
+    if margin <= reach:
         words += " The difference may be due to chance."
     return words
-
-
-def _reach(row: Mapping[str, Any]) -> float:
-    return float(row["high"] - row["low"]) / 2.0
 
 
 # Rows, splits and metrics.
@@ -355,7 +337,9 @@ class Comparison:
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of what ``score`` returns, the most important first."""
-        return REGRESSION if self.classes is None else CLASSIFICATION
+        if self.classes is None:
+            return "rmse", "variance_explained", "variance_explained_by_task"
+        return "log_loss", "auc", "accuracy"
 
     @property
     def rows_per_task(self) -> float:
@@ -419,9 +403,9 @@ class Comparison:
         return places if test.codes is None else places[test.codes]
 
     def _task_argument(self, rows: Index) -> Mapping[str, object]:
-        return (
-            {} if self.labels is None else {"task": data.take_rows(self.labels, rows)}
-        )
+        if self.labels is None:
+            return {}
+        return {"task": data.take_rows(self.labels, rows)}
 
     def _match(self, answers: object, test: data.Table) -> np.ndarray:
         """Answers in the shape of the held-out targets."""
@@ -525,35 +509,24 @@ def _finite(values: np.ndarray) -> Array:
 
 
 def list_methods() -> tuple[str, ...]:
-    """Names that can be compared: ours, usual ways, compared methods, references."""
+    """Names that can be compared: ours, usual and compared methods, references."""
     return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
 def methods_left_out(*, classify: bool) -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
-    reasons = dict.fromkeys(SLOW, "slow")
-    for name, way in usual.USUAL.items():
+    # Minutes for a thousand rows.
+    reasons = dict.fromkeys(("fedem", "mtfl", "mkmtl"), "slow")
+    for name, method in usual.USUAL.items():
         if not usual.is_installed(name):
             reasons[name] = "not installed"
-        elif classify and not way.classifies:
+        elif classify and not method.classifies:
             reasons[name] = "not for classes"
     return reasons
 
 
-def make_methods(
-    methods: object,
-    *,
-    classify: bool,
-    n_settings: int,
-    rows_per_task: float,
-    feature_prior: object,
-    task_prior: object,
-    column: object = None,
-) -> dict[str, BaseEstimator]:
-    """Estimators by name: named methods tuned, those of users as they are.
-
-    ``column`` names the task's column of X, if there is one.
-    """
+def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
+    """Estimators by name: named methods tuned like ours, those of users as they are."""
     if isinstance(methods, Mapping):
         found = {}
         for name, model in methods.items():
@@ -569,7 +542,7 @@ def make_methods(
         return found
     known = list_methods()
     if isinstance(methods, str):
-        left_out = methods_left_out(classify=classify)
+        left_out = methods_left_out(classify=ours.classify)
         default = tuple(name for name in known if name not in left_out)
         listed = {"all": known, "default": default}
         methods = listed.get(methods.casefold(), [methods])
@@ -578,18 +551,11 @@ def make_methods(
             'methods must be "default", "all", a name, names, or a mapping from names '
             f"to estimators: got {type(methods).__name__}."
         )
-    count = check_count("n_settings", n_settings)
+    classify, count = ours.classify, check_count("n_settings", ours.n_settings)
 
     def build(name: str) -> BaseEstimator:
         if name == OURS:
-            return make_ours(
-                count,
-                rows_per_task,
-                classify=classify,
-                feature_prior=feature_prior,
-                task_prior=task_prior,
-                column=column,
-            )
+            return ours.build()
         if name not in usual.USUAL:
             return tuned(name, classify=classify, n_settings=count, standardize=True)
         usual.require_package(name)
@@ -600,66 +566,70 @@ def make_methods(
     return {name: build(name) for name in [match_method(one, known) for one in methods]}
 
 
-def make_ours(
-    n_settings: int,
-    rows_per_task: float,
-    *,
-    classify: bool,
-    feature_prior: object,
-    task_prior: object,
-    column: object = None,
-) -> BaseEstimator:
-    """Our model: what ``tabular_model`` fits if it can find the task's column.
+class Ours(NamedTuple):
+    """Our model in a comparison."""
 
-    Otherwise it is our search over about ``n_settings`` strengths.
-    """
-    if isinstance(column, str):
-        kind = "classifier" if classify else "regressor"
-        ours = partial(estimators.tabular_model, kind, task=column)
-        if task_prior == AUTO:
-            return ours(feature_prior=feature_prior)
-        return ours(feature_prior=feature_prior, task_prior=task_prior)
-    if task_prior == AUTO:
-        task_prior = "mean"
+    classify: bool
+    n_settings: int
+    rows_per_task: float
+    feature_prior: object
+    task_prior: object = AUTO
+    column: object = None  # the task's column of X, if there is one
 
-    def few(multiples: tuple[float, ...], count: int) -> list[float]:
-        """The first ``count`` (at least one) of these strengths, sorted.
+    def build(self) -> BaseEstimator:
+        """Build what ``tabular_model`` fits if it can find the task's column.
 
-        They are multiples of the mean rows per task, the most useful first: features
-        are standardised, so this is the curvature of the loss of one task.
+        Otherwise it is our search over about ``n_settings`` strengths.
         """
-        return sorted(rows_per_task * each for each in multiples[: max(1, count)])
+        prior, task_prior = self.feature_prior, self.task_prior
+        if isinstance(self.column, str):
+            kind = "classifier" if self.classify else "regressor"
+            ours = partial(estimators.tabular_model, kind, task=self.column)
+            if task_prior == AUTO:
+                return ours(feature_prior=prior)
+            return ours(feature_prior=prior, task_prior=task_prior)
+        if task_prior == AUTO:
+            task_prior = "mean"
 
-    # A finer grid of lam, three or more, helps more than further strengths. At the
-    # first lam all coefficients vanish.
-    room, thetas, epsilons = n_settings // 3, [0.0], [0.0]
-    if feature_prior is not None:
-        thetas = few((1.0, 0.0, 10.0), room // 2)
-    if task_prior is not None:
-        epsilons = few((10.0, 0.0, 1.0, 100.0), room // len(thetas))
-    lams = max(2, n_settings // (len(thetas) * len(epsilons)))
-    regressor, classifier = (
-        estimators.MultiTaskRegressorCV,
-        estimators.MultiTaskClassifierCV,
-    )
-    return (classifier if classify else regressor)(
-        lams,
-        thetas,
-        epsilons,
-        feature_prior=feature_prior,
-        task_prior=task_prior,
-        standardize=True,
-    )
+        def few(multiples: tuple[float, ...], count: int) -> list[float]:
+            """The first ``count`` (at least one) of these strengths, sorted.
 
+            They are multiples of the mean rows per task, the most useful first:
+            features are standardised, so this is the curvature of the loss of one task.
+            """
+            chosen = multiples[: max(1, count)]
+            return sorted(self.rows_per_task * each for each in chosen)
 
-def describe_ours(model: BaseEstimator) -> str:
-    """What the row of our model is, in one sentence."""
-    if hasattr(model, "steps"):
-        return f"{OURS} is what 'priormtl fit' fits by default (tabular_model)."
-    sizes = [("lam", model.lams)]
-    sizes += [("theta", len(model.thetas)), ("epsilon", len(model.epsilons))]
-    words = ", ".join(f"{count} of {name}" for name, count in sizes if count > 1)
-    return (
-        f"{OURS} is {type(model).__name__} with task_prior={model.task_prior!r} and "
-        f"standardised features; strengths are chosen by cross-validation ({words})."
-    )
+        # A finer grid of lam, three or more, helps more than further strengths. At the
+        # first lam all coefficients vanish.
+        room, thetas, epsilons = self.n_settings // 3, [0.0], [0.0]
+        if prior is not None:
+            thetas = few((1.0, 0.0, 10.0), room // 2)
+        if task_prior is not None:
+            epsilons = few((10.0, 0.0, 1.0, 100.0), room // len(thetas))
+        lams = max(2, self.n_settings // (len(thetas) * len(epsilons)))
+        search = estimators.MultiTaskRegressorCV
+        if self.classify:
+            search = estimators.MultiTaskClassifierCV
+        return search(
+            lams,
+            thetas,
+            epsilons,
+            feature_prior=prior,
+            task_prior=task_prior,
+            standardize=True,
+        )
+
+    def describe(self) -> str:
+        """What the row of our model is, in one sentence."""
+        if isinstance(self.column, str):
+            return f"{OURS} is what 'priormtl fit' fits by default (tabular_model)."
+        model = self.build()
+        sizes = [("lam", model.lams)]
+        sizes += [("theta", len(model.thetas)), ("epsilon", len(model.epsilons))]
+        words = ", ".join(f"{count} of {name}" for name, count in sizes if count > 1)
+        return (
+            f"{OURS} is {type(model).__name__} with task_prior={model.task_prior!r} "
+            "and standardised features; strengths are chosen by cross-validation "
+            f"({words})."
+        )

@@ -15,20 +15,12 @@ noise variance, which is learned.
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from inspect import signature
-from typing import Any
 
 import numpy as np
 from scipy.special import expit
 from sklearn.neural_network import MLPRegressor
 
-from priormtl.baselines.base import (
-    Baseline,
-    LinearModel,
-    Outcome,
-    Settings,
-    TaskModel,
-    crossed,
-)
+from priormtl.baselines import base
 from priormtl.baselines.mixtures import (
     LinearFamily,
     Mixture,
@@ -134,7 +126,7 @@ class Descent:
 
 
 @dataclass(eq=False, repr=False)
-class _FedEM(Baseline):
+class _FedEM(base.Baseline):
     followed = "ridge"
 
     n_components: int = 2
@@ -149,7 +141,7 @@ class _FedEM(Baseline):
     batch_size: int = 128
     tol: float = 1e-6
     max_iter: int = 2000
-    random_state: Any = 0
+    random_state: int | np.random.Generator | None = 0
 
     def _bind(self, data: TaskData) -> LinearFamily:
         federated = check_choice("mode", self.mode, ("exact", "federated")) != "exact"
@@ -163,20 +155,20 @@ class _FedEM(Baseline):
 
     def _follow(
         self, bound: LinearFamily, strengths: Sequence[float]
-    ) -> Iterator[Outcome]:
+    ) -> Iterator[base.Outcome]:
         # Every fit starts afresh: a path would follow one local optimum.
         for ridge in strengths:
             yield self._fit_once(replace(bound, ridge=check_strength("ridge", ridge)))
 
-    def _suggest(self, bound: LinearFamily, n: int) -> list[Settings]:
+    def _suggest(self, bound: LinearFamily, n: int) -> list[base.Settings]:
         counts = [1, 3, 5] if n < 12 else [1, 2, 3, 5]
         if n < 6:
             counts = [3] if n < 2 else [1, 3]
         ridges = np.geomspace(10.0, 1e-5, n // len(counts) + 2)[1:-1]
         outer = [{"n_components": count} for count in counts]
-        return list(crossed(outer, "ridge", bound.curvature * ridges))[:n]
+        return list(base.crossed(outer, "ridge", bound.curvature * ridges))[:n]
 
-    def _fit_once(self, family: LinearFamily) -> Outcome:
+    def _fit_once(self, family: LinearFamily) -> base.Outcome:
         samples, M = family.samples, check_count("n_components", self.n_components)
         rng = np.random.default_rng(self.random_state)
         n_init, epochs = (
@@ -206,7 +198,7 @@ class _FedEM(Baseline):
         else:
             run = fit_mixture(family, M, n_init, tol, most, rng)
         weights, found = run.mixture.weights, run.mixture.components
-        learned: dict[str, Any] = {
+        learned: dict[str, object] = {
             "mixture_": weights,
             "log_likelihood_": run.log_likelihood,
             "residual_": abs(run.gain),
@@ -216,13 +208,13 @@ class _FedEM(Baseline):
             learned["noise_variance_"] = run.mixture.variance
         if neural:
             learned["components_"] = list(found)
-            model: TaskModel = MixtureModel(found, weights, samples.classify)
+            model: base.TaskModel = MixtureModel(found, weights, samples.classify)
         else:
             coef, intercept = family.to_features(found)
             parts["components_"], learned["component_intercepts_"] = coef, intercept
-            model = LinearModel(weights @ coef, weights @ intercept)
+            model = base.LinearModel(weights @ coef, weights @ intercept)
             if samples.classify:
-                model = MixtureModel(LinearModel(coef, intercept), weights, True)
+                model = MixtureModel(base.LinearModel(coef, intercept), weights, True)
         shortfall = None
         # The number of federated rounds is a setting, not a limit.
         if not federated and abs(run.gain) > tol:
@@ -231,7 +223,7 @@ class _FedEM(Baseline):
                 f"sample by {abs(run.gain):.3g}, above tol={tol:g}; raise max_iter "
                 "or tol."
             )
-        return Outcome(model, run.objective, run.n_iter, learned, shortfall, parts)
+        return base.Outcome(model, run.objective, run.n_iter, learned, shortfall, parts)
 
 
 class FedEM(RegressionTasks, _FedEM):

@@ -16,7 +16,6 @@ from scipy.cluster.hierarchy import linkage
 from priormtl._arrays import Array
 from priormtl._lazy import cached_property
 
-MOST_GROUPS = 1023
 LEAST_SHARE = 1e-14  # of Ω that weights leave to a group, so that it can return
 
 Group = tuple[int, ...]
@@ -25,9 +24,9 @@ Group = tuple[int, ...]
 def check_groups(sets: Iterable[Iterable[int]]) -> list[Group]:
     """Each group once, small ones first."""
     unique = sorted({tuple(sorted(set(g))) for g in sets}, key=lambda g: (len(g), g))
-    if len(unique) > MOST_GROUPS:
+    if len(unique) > (most := 1023):
         raise ValueError(
-            f"groups must be at most {MOST_GROUPS}: got {len(unique)}. List fewer."
+            f"groups must be at most {most}: got {len(unique)}. List fewer."
         )
     return unique
 

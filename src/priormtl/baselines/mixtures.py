@@ -15,6 +15,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import issparse
 from scipy.special import expit, log_expit, logit, logsumexp
+from sklearn.base import BaseEstimator
 from sklearn.neural_network import MLPClassifier, MLPRegressor
 
 from priormtl._arrays import Array, Index, Matrix
@@ -252,7 +253,7 @@ class NetworkFamily:
     hidden: tuple[int, ...]
     epochs: int
 
-    def penalty(self, networks: Sequence[Any]) -> float:
+    def penalty(self, networks: Sequence[BaseEstimator]) -> float:
         """ridge/2 times the squares of all weights, without biases."""
         squares = (np.sum(W**2) for net in networks for W in net.coefs_)
         return 0.5 * self.ridge * float(sum(squares))
@@ -293,7 +294,7 @@ class NetworkFamily:
         return Mixture(networks, scores, variance, mixture.weights)
 
 
-def network_scores(network: Any, X: Matrix) -> Array:
+def network_scores(network: BaseEstimator, X: Matrix) -> Array:
     """Predicted targets, or log-odds of the positive class (n,)."""
     if isinstance(network, MLPRegressor):
         return np.asarray(network.predict(X))
@@ -306,7 +307,7 @@ def network_scores(network: Any, X: Matrix) -> Array:
 class MixtureModel:
     """Means of targets or of probabilities, by each task's mixing weights."""
 
-    components: LinearModel | tuple[Any, ...]  # M linear models, or M networks
+    components: LinearModel | tuple[BaseEstimator, ...]  # linear ones, or networks
     weights: Array  # π (m, M)
     classify: bool
 

@@ -27,8 +27,7 @@ from sklearn.utils.extmath import safe_sparse_dot
 
 from priormtl import solvers
 from priormtl._arrays import Array, Matrix
-from priormtl.baselines.base import Baseline, Outcome, Settings, crossed, find_distinct
-from priormtl.baselines.convex import SplittingGap
+from priormtl.baselines import base
 from priormtl.checks import check_choice, check_count, check_positive, check_tolerance
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
@@ -154,11 +153,11 @@ class _Bound(NamedTuple):
     offset: Array  # (m,) subtracted from the targets
     unit: float  # what they are divided by then
     row_weight: float  # mean weight of a target
-    plan: Settings  # variant and n_landmarks, as chosen
+    plan: base.Settings  # variant and n_landmarks, as chosen
 
 
 @dataclass(eq=False, repr=False)
-class _MKMTL(Baseline):
+class _MKMTL(base.Baseline):
     followed = "C"
     loss = "squared"
 
@@ -188,7 +187,7 @@ class _MKMTL(Baseline):
             )
         unit = np.where((unit > 0) & bool(self.normalize), unit, 1.0)
         features = KernelFeatures(kernels, unit)
-        distinct = find_distinct(data.X)
+        distinct = base.find_distinct(data.X)
         every = rows = data.X[distinct.first]
         plan = self._plan(len(kernels), rows.shape[0], data.X.shape[0])
         if plan["n_landmarks"] is not None:
@@ -210,7 +209,7 @@ class _MKMTL(Baseline):
         fit = Squared().bind(data, NoIntercepts())
         return _Bound(fit, features, rows, roots, offset, size, row_weight, plan)
 
-    def _plan(self, k: int, u: int, n: int) -> Settings:
+    def _plan(self, k: int, u: int, n: int) -> base.Settings:
         """Which variant, and how many landmarks among u distinct ones of n rows."""
         variant = check_choice("variant", self.variant, ("auto", "shared", "low-rank"))
         few = u <= check_count("max_rows", self.max_rows)
@@ -232,7 +231,9 @@ class _MKMTL(Baseline):
             )
         return {"variant": variant, "n_landmarks": count}
 
-    def _follow(self, bound: _Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
+    def _follow(
+        self, bound: _Bound, strengths: Sequence[float]
+    ) -> Iterator[base.Outcome]:
         (k, _, r), (d, m) = bound.roots.shape, bound.fit.shape
         is_shared = bound.plan["variant"] == "shared"
         p, q = check_positive("p", self.p), check_positive("q", self.q)
@@ -247,7 +248,7 @@ class _MKMTL(Baseline):
         for C in strengths:
             # The published losses are C/2 and C times the squared error.
             c = check_positive("C", C) * (1.0 if is_shared else 2.0)
-            posed, close = problem.with_strengths(lam=1.0 / c), SplittingGap(tol)
+            posed, close = problem.with_strengths(lam=1.0 / c), base.SplittingGap(tol)
             rules: list[solvers.StopRule] = [close, solvers.stalled()]
             rules.append(solvers.max_iter(most))
             found = solvers.solve(posed, solvers.Splitting(), coef=start, stop=rules)
@@ -268,9 +269,9 @@ class _MKMTL(Baseline):
             weights = bound.roots @ (bound.unit * found.coef.reshape(k, r, m))
             weights = weights.transpose(2, 0, 1)
             model = KernelModel(bound.features, bound.rows, weights, bound.offset)
-            yield Outcome(model, primal, found.n_iter, learned, shortfall)
+            yield base.Outcome(model, primal, found.n_iter, learned, shortfall)
 
-    def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
+    def _suggest(self, bound: _Bound, n: int) -> list[base.Settings]:
         name, values = "q", [1.5, 1.01, 1.99]
         if bound.plan["variant"] == "shared":
             name, values = "p", [2.0, 4.0]
@@ -281,7 +282,9 @@ class _MKMTL(Baseline):
         share = (
             np.linspace(0.0, 1.0, count) if count > 2 else np.arange(0.5, count) / count
         )
-        return list(crossed(outer, "C", 10.0 ** (4.0 * share - 1.0) / bound.row_weight))
+        return list(
+            base.crossed(outer, "C", 10.0 ** (4.0 * share - 1.0) / bound.row_weight)
+        )
 
 
 class MKMTL(RegressionTasks, _MKMTL):

@@ -30,8 +30,7 @@ import numpy as np
 
 from priormtl import solvers
 from priormtl._arrays import Array, Index
-from priormtl.baselines.base import Baseline, Fit, LinearModel, Outcome, Settings
-from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
+from priormtl.baselines import base
 from priormtl.checks import check_count, check_strength, check_tolerance
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
@@ -74,7 +73,7 @@ class JointPenalty:
 
 
 def ridge_step(
-    fit: Fit, W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
+    fit: base.Fit, W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
 ) -> Array:
     """Lower the fit's quadratic model + lam ‖w / v‖²: conjugate gradients in w / v."""
     v = v[:, np.newaxis]
@@ -97,7 +96,7 @@ def ridge_step(
 
 
 def lasso_step(
-    fit: Fit, W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
+    fit: base.Fit, W: Array, at: Evaluation, v: Array, lam: float, accuracy: float
 ) -> Array:
     """Lower fit + lam Σ |w| / v, by FISTA."""
     problem = Problem(fit, QuadraticPrior.none(*fit.shape), WeightedL1(v), lam)
@@ -146,7 +145,7 @@ class Iterate(NamedTuple):
 
 
 def alternate(
-    fit: Fit, penalty: JointPenalty, tol: float, v: Array | None = None
+    fit: base.Fit, penalty: JointPenalty, tol: float, v: Array | None = None
 ) -> Iterator[Iterate]:
     """W for given v, then v, until this gains at most ``tol`` times the objective.
 
@@ -179,7 +178,7 @@ def alternate(
 
 
 def drop_vanishing_rows(
-    fit: Fit, penalty: JointPenalty, W: Array, point: Evaluation
+    fit: base.Fit, penalty: JointPenalty, W: Array, point: Evaluation
 ) -> tuple[Array, Evaluation]:
     """Set rows to zero that converge to zero, where the objective does not rise.
 
@@ -199,7 +198,7 @@ def drop_vanishing_rows(
     return W, point
 
 
-def stationarity(fit: Fit, penalty: JointPenalty, W: Array) -> float:
+def stationarity(fit: base.Fit, penalty: JointPenalty, W: Array) -> float:
     """Σ |w · slope of the objective in w| over the objective at W = 0."""
     # w · ∂penalty/∂w = p k / (p + k) · penalty of the row · share of the entry.
     p, k = penalty.p, penalty.k
@@ -213,7 +212,7 @@ def stationarity(fit: Fit, penalty: JointPenalty, W: Array) -> float:
 
 
 @dataclass(eq=False, repr=False)
-class _MMTFL(Baseline):
+class _MMTFL(base.Baseline):
     followed = "lam"
 
     lam: float = 1.0
@@ -223,10 +222,12 @@ class _MMTFL(Baseline):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _bind(self, data: TaskData) -> Fit:
-        return bind_loss(self, data)
+    def _bind(self, data: TaskData) -> base.Fit:
+        return base.bind_loss(self, data)
 
-    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
+    def _follow(
+        self, bound: base.Fit, strengths: Sequence[float]
+    ) -> Iterator[base.Outcome]:
         for name, value in (("p", self.p), ("k", self.k)):
             if isinstance(value, bool) or value not in (1, 2):
                 raise ValueError(f"{name} must be 1 or 2: got {value!r}.")
@@ -241,18 +242,20 @@ class _MMTFL(Baseline):
             else:
                 yield from self._solve_convex(bound, [lam])
 
-    def _solve_convex(self, bound: Fit, lams: Sequence[float]) -> Iterator[Outcome]:
+    def _solve_convex(
+        self, bound: base.Fit, lams: Sequence[float]
+    ) -> Iterator[base.Outcome]:
         """The pair (2, 2): the ℓ2,1 penalty of twice the strength."""
         problem = Problem(bound, QuadraticPrior.none(*bound.shape), L21(), 1.0)
-        rules = partial(stop_rules, tol=self.tol, most=self.max_iter)
+        rules = partial(base.stop_rules, tol=self.tol, most=self.max_iter)
         doubled = [2.0 * lam for lam in lams]
-        for posed, solution in solve_strengths(problem, doubled, rules):
+        for posed, solution in base.solve_strengths(problem, doubled, rules):
             penalty, W = JointPenalty(2, 2, posed.lam / 2.0), solution.coef
             residual = stationarity(posed.fit, penalty, W)
             learned = {"shared_": penalty.shared(W), "residual_": residual}
-            yield describe(posed, solution, self.tol, learned=learned)
+            yield base.describe(posed, solution, self.tol, learned=learned)
 
-    def _alternate(self, fit: Fit, penalty: JointPenalty) -> Outcome:
+    def _alternate(self, fit: base.Fit, penalty: JointPenalty) -> base.Outcome:
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         iterates = islice(alternate(fit, penalty, tol), most)
         ((n_iter, (W, objective, converged)),) = deque(enumerate(iterates, 1), maxlen=1)
@@ -263,13 +266,13 @@ class _MMTFL(Baseline):
         residual = stationarity(fit, penalty, W)
         learned = {"shared_": penalty.shared(W), "residual_": residual}
         intercept = fit.intercept_at_zero(fit.evaluate(W))
-        model = LinearModel(np.ascontiguousarray(W.T), intercept)
+        model = base.LinearModel(np.ascontiguousarray(W.T), intercept)
         missed = None if converged else shortfall
-        return Outcome(
+        return base.Outcome(
             model, objective, n_iter, {"dual_gap_": np.nan, **learned}, missed
         )
 
-    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
+    def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         slopes = bound.evaluate(np.zeros(bound.shape)).gradient
         by_row = np.linalg.norm(slopes, axis=1, ord=2 if self.p == 2 else np.inf)
         steepest = float(by_row.max(initial=0.0)) or 1.0

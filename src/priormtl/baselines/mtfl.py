@@ -24,23 +24,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from priormtl import checks
 from priormtl._arrays import Array
-from priormtl.baselines.base import Baseline, LinearModel, Outcome, Settings, crossed
+from priormtl.baselines import base, lattice
 from priormtl.baselines.coupling import Ridge, Rotated, solve_ridge
-from priormtl.baselines.lattice import (
-    Group,
-    LatticeNorm,
-    check_groups,
-    named_groups,
-    tree_groups,
-)
-from priormtl.checks import (
-    check_choice,
-    check_count,
-    check_positive,
-    check_strength,
-    check_tolerance,
-)
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 
@@ -67,7 +54,7 @@ class LatticeProblem:
     """Minimise ½ Ω² + C/2 Σ ‖X_i w_i − y_i‖²."""
 
     rotated: Rotated
-    norm: LatticeNorm
+    norm: lattice.LatticeNorm
     C: float
 
     @property
@@ -127,12 +114,12 @@ class LatticeProblem:
 class _Bound(NamedTuple):
     rotated: Rotated
     tasks: tuple[Hashable, ...]
-    groups: list[Group]
+    groups: list[lattice.Group]
     choice: str
 
 
 @dataclass(eq=False, repr=False)
-class _MTFL(Baseline):
+class _MTFL(base.Baseline):
     followed = "C"
 
     C: float = 1.0
@@ -161,19 +148,19 @@ class _MTFL(Baseline):
         rotated = Rotated.of(data, indices, intercept=bool(self.fit_intercept))
         choice = self.groups
         if not isinstance(choice, str):
-            given = named_groups(choice, data.tasks)
+            given = lattice.named_groups(choice, data.tasks)
             return _Bound(rotated, data.tasks, given, "given")
-        check_choice("groups", choice, ("auto", "all", "tree"))
+        checks.check_choice("groups", choice, ("auto", "all", "tree"))
         if choice == "auto":
             choice = "all" if m <= MOST_TASKS else "tree"
-        groups: list[Group] = [(i,) for i in range(m)]
+        groups: list[lattice.Group] = [(i,) for i in range(m)]
         if choice == "all":
             if m > MOST_TASKS:
                 raise ValueError(
                     f'groups="all" needs at most {MOST_TASKS} tasks: got {m}. Use '
                     '"tree" or a list of groups.'
                 )
-            groups = check_groups(
+            groups = lattice.check_groups(
                 chain(*(combinations(range(m), size) for size in range(1, m + 1)))
             )
         elif choice == "tree":
@@ -183,26 +170,37 @@ class _MTFL(Baseline):
                 alone = np.tile(np.eye(m), (len(blocks), 1, 1))
                 accuracy = 1e-12 * rotated.constant / strength
                 coef = solve_ridge(rotated, 1.0 / strength, alone, coef, accuracy).coef
-            groups = tree_groups(coef)
+            groups = lattice.tree_groups(coef)
         return _Bound(rotated, data.tasks, groups, choice)
 
-    def _norm(self, bound: _Bound, mean_share: float, growth: float) -> LatticeNorm:
-        powers = check_strength("p", self.p), check_strength("q", self.q)
+    def _norm(
+        self, bound: _Bound, mean_share: float, growth: float
+    ) -> lattice.LatticeNorm:
+        powers = checks.check_strength("p", self.p), checks.check_strength("q", self.q)
         for name, power in zip("pq", powers, strict=True):
             # Below, weights lose their closed form.
             if not 1.05 <= power <= 2.0:
                 raise ValueError(f"{name} must be between 1.05 and 2: got {power!r}.")
-        return LatticeNorm(bound.groups, len(bound.tasks), mean_share, growth, *powers)
+        return lattice.LatticeNorm(
+            bound.groups, len(bound.tasks), mean_share, growth, *powers
+        )
 
-    def _follow(self, bound: _Bound, strengths: Sequence[float]) -> Iterator[Outcome]:
-        mean_share = check_positive("mean_share", self.mean_share)
+    def _follow(
+        self, bound: _Bound, strengths: Sequence[float]
+    ) -> Iterator[base.Outcome]:
+        mean_share = checks.check_positive("mean_share", self.mean_share)
         if mean_share > 1.0:
             raise ValueError(f"mean_share must be at most 1: got {self.mean_share!r}.")
-        norm = self._norm(bound, mean_share, check_positive("growth", self.growth))
-        tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
+        norm = self._norm(
+            bound, mean_share, checks.check_positive("growth", self.growth)
+        )
+        tol, most = (
+            checks.check_tolerance(self.tol),
+            checks.check_count("max_iter", self.max_iter),
+        )
         point, fit = None, bound.rotated.fit
         for C in strengths:
-            problem = LatticeProblem(bound.rotated, norm, check_positive("C", C))
+            problem = LatticeProblem(bound.rotated, norm, checks.check_positive("C", C))
             point, n_iter = problem.solve(point, tol, most)
             group, _, total = problem.norm.levels(point.lengths)
             used = group > 1e-5 * total * problem.norm.start
@@ -223,10 +221,10 @@ class _MTFL(Baseline):
                 )
             W = np.ascontiguousarray(point.ridge.coef.T)
             coef = np.ascontiguousarray(bound.rotated.to_features(W.T))
-            model = LinearModel(coef, fit.intercept_at_zero(fit.evaluate(W)))
-            yield Outcome(model, point.objective, n_iter, learned, shortfall)
+            model = base.LinearModel(coef, fit.intercept_at_zero(fit.evaluate(W)))
+            yield base.Outcome(model, point.objective, n_iter, learned, shortfall)
 
-    def _suggest(self, bound: _Bound, n: int) -> list[Settings]:
+    def _suggest(self, bound: _Bound, n: int) -> list[base.Settings]:
         # mean_share and growth, from cheap groups to single tasks.
         pairs = [(mu, a) for a in (1.0, 1.5, 2.0) for mu in (0.1, 0.01)]
         pairs += [(1.0, a) for a in (1.0, 1.5, 2.0)]
@@ -234,7 +232,7 @@ class _MTFL(Baseline):
         count, rotated = n // n_pairs, bound.rotated
         # Centres of equal parts of five decades, in logarithms.
         grid = 10.0 ** (-2.0 + 5.0 * (np.arange(count) + 0.5) / count)
-        settings: list[Settings] = []
+        settings: list[base.Settings] = []
         for mean_share, growth in pairs[:n_pairs]:
             norm = self._norm(bound, mean_share, growth)
             # ‖y‖² / Ω°(Xᵀy)²: there the best multiple of y as a dual point is a half.
@@ -242,7 +240,7 @@ class _MTFL(Baseline):
             bottom = norm.dual_bound(lengths, np.zeros_like(lengths)) ** 2
             unit = rotated.constant / bottom if bottom > 0 else 1.0
             outer = {"mean_share": mean_share, "growth": growth}
-            settings += crossed([outer], "C", unit * grid)
+            settings += base.crossed([outer], "C", unit * grid)
         return settings
 
 

@@ -10,42 +10,23 @@ The minimum of tr(W Ω⁻¹ Wᵀ) over covariances Ω of trace one is ‖W‖_*�
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
-from functools import partial
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
 
+from priormtl import solvers
 from priormtl._arrays import Array
-from priormtl.baselines.base import Baseline, Fit, Outcome, Settings, crossed
-from priormtl.baselines.convex import bind_loss, describe, solve_strengths, stop_rules
-from priormtl.baselines.coupling import (
-    MOST_ALTERNATIONS,
-    MOST_IDLE_STEPS,
-    SOLVERS,
-    Alternation,
-    check_alternation,
-    decades,
-    kernel_from,
-    map_eigenvalues,
-)
+from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.graphs import Laplacian
 from priormtl.penalties import SquaredNuclear
 from priormtl.problem import Problem, QuadraticPrior
-from priormtl.solvers import (
-    Fista,
-    Method,
-    StopRule,
-    default_method,
-    max_iter,
-    no_progress,
-)
 
 
 @dataclass(eq=False, repr=False)
-class _MTRL(Baseline):
+class _MTRL(base.Baseline):
     followed = "lam"
 
     lam: float = 1.0
@@ -57,13 +38,13 @@ class _MTRL(Baseline):
 
     @property
     def _alternates(self) -> bool:
-        return check_choice("solver", self.solver, SOLVERS) == "alternating"
+        return check_choice("solver", self.solver, coupling.SOLVERS) == "alternating"
 
-    def _bind(self, data: TaskData) -> Fit:
+    def _bind(self, data: TaskData) -> base.Fit:
         # The linear systems of the alternation can be smaller for samples.
-        return bind_loss(self, data, grams=not self._alternates)
+        return base.bind_loss(self, data, grams=not self._alternates)
 
-    def _problem(self, fit: Fit) -> Problem:
+    def _problem(self, fit: base.Fit) -> Problem:
         d, m = fit.shape
         ridge = check_strength("ridge", self.ridge)
         # D = I makes the feature prior theta/2 ‖D W‖² the ridge of the paper.
@@ -71,43 +52,58 @@ class _MTRL(Baseline):
         prior = QuadraticPrior(identity, Laplacian.empty(m), ridge, 0.0)
         return Problem(fit, prior, SquaredNuclear(), 1.0)
 
-    def _follow(self, bound: Fit, strengths: Sequence[float]) -> Iterator[Outcome]:
+    def _follow(
+        self, bound: base.Fit, strengths: Sequence[float]
+    ) -> Iterator[base.Outcome]:
         problem = self._problem(bound)
         check = check_positive if self._alternates else check_strength
         lams = [check("lam", value) for value in strengths]
-        for posed, solution in solve_strengths(
+        for posed, solution in base.solve_strengths(
             problem, lams, self._rules, self._choose_method
         ):
             learned = {"task_covariance_": task_covariance(solution.coef)}
-            yield describe(posed, solution, self.tol, learned=learned)
+            yield base.describe(posed, solution, self.tol, learned=learned)
 
-    def _choose_method(self, problem: Problem) -> Method:
+    def _choose_method(self, problem: Problem) -> solvers.Method:
         if self._alternates:
             # As published, from tasks of equal variance that are not correlated.
             m = problem.shape[1]
-            couple = partial(_coupling, ridge=problem.prior.theta, lam=problem.lam)
-            return Alternation(
-                check_alternation(problem),
+            ridge, lam = problem.prior.theta, problem.lam
+
+            def couple(covariance: Array) -> Array:
+                # A = Ω (ridge Ω + lam I)⁻¹: both penalties are ½ tr(W A⁻¹ Wᵀ).
+                return coupling.map_eigenvalues(
+                    covariance, lambda values: values / (ridge * values + lam)
+                )
+
+            return coupling.Alternation(
+                coupling.check_alternation(problem),
                 couple(np.eye(m) / m),
                 lambda W: couple(relationship_step(W)),
             )
-        return default_method(problem) if problem.lam == 0 else Fista(restart=True)
-
-    def _rules(self, method: Method) -> list[StopRule]:
-        rules = stop_rules(method, self.tol, self.max_iter)
-        if self._alternates:
-            return [*rules, max_iter(MOST_ALTERNATIONS)]
-        # Newton steps (lam = 0) that do not reduce the gap are rounding.
         return (
-            [*rules, no_progress(MOST_IDLE_STEPS)] if method.check_every == 1 else rules
+            solvers.default_method(problem)
+            if problem.lam == 0
+            else solvers.Fista(restart=True)
         )
 
-    def _suggest(self, bound: Fit, n: int) -> list[Settings]:
+    def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
+        rules = base.stop_rules(method, self.tol, self.max_iter)
+        if self._alternates:
+            return [*rules, solvers.max_iter(coupling.MOST_ALTERNATIONS)]
+        # Newton steps (lam = 0) that do not reduce the gap are rounding.
+        return (
+            [*rules, solvers.no_progress(coupling.MOST_IDLE_STEPS)]
+            if method.check_every == 1
+            else rules
+        )
+
+    def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)
         # A square grid of five decades; lam is followed along paths, ridge is not.
-        ridges = decades(largest, 5.0, max(1, math.isqrt(n)))
-        lams = decades(largest, 5.0, n // len(ridges))
-        return list(crossed([{"ridge": ridge} for ridge in ridges], "lam", lams))
+        ridges = coupling.decades(largest, 5.0, max(1, math.isqrt(n)))
+        lams = coupling.decades(largest, 5.0, n // len(ridges))
+        return list(base.crossed([{"ridge": ridge} for ridge in ridges], "lam", lams))
 
 
 def task_covariance(W: Array) -> Array:
@@ -115,7 +111,7 @@ def task_covariance(W: Array) -> Array:
     total = float(np.linalg.svd(W, compute_uv=False).sum())
     if total == 0:
         return np.eye(W.shape[1]) / W.shape[1]
-    return kernel_from(W, lambda values: values / total)
+    return coupling.kernel_from(W, lambda values: values / total)
 
 
 def relationship_step(W: Array) -> Array:
@@ -126,13 +122,10 @@ def relationship_step(W: Array) -> Array:
     scale = float(np.trace(square)) / m
     if scale == 0:
         return np.eye(m) / m
-    root = map_eigenvalues(square, lambda values: np.sqrt(values + 1e-6 * scale))
+    root = coupling.map_eigenvalues(
+        square, lambda values: np.sqrt(values + 1e-6 * scale)
+    )
     return root / np.trace(root)
-
-
-def _coupling(covariance: Array, ridge: float, lam: float) -> Array:
-    """A = Ω (ridge Ω + lam I)⁻¹, with which both penalties are ½ tr(W A⁻¹ Wᵀ)."""
-    return map_eigenvalues(covariance, lambda values: values / (ridge * values + lam))
 
 
 class MTRL(RegressionTasks, _MTRL):

@@ -25,13 +25,12 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.baselines import ridge
 from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
-from priormtl.baselines.dmtl import DMTL, DMTLClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
 from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.baselines.mtrl import MTRL, MTRLClassifier
-from priormtl.baselines.rmtl import RMTL, RMTLClassifier
+from priormtl.baselines.two_parts import DMTL, RMTL, DMTLClassifier, RMTLClassifier
 from priormtl.checks import check_count, check_jobs
 from priormtl.data import SharedRows, Table, TaskData, TaskStatistics
 from priormtl.estimators import (
@@ -102,6 +101,7 @@ def group_paths(
     Returns the method and, by position in ``settings``, the strengths of each path.
     """
     name = method.followed
+    own = method.get_params(deep=False)[name]
 
     def others(place: int) -> dict[str, object]:
         return {key: value for key, value in settings[place].items() if key != name}
@@ -109,7 +109,7 @@ def group_paths(
     return [
         (
             clone(method).set_params(**outer),
-            {k: settings[k].get(name, getattr(method, name)) for k in places},
+            {k: settings[k].get(name, own) for k in places},
         )
         for outer, places in groupby(range(len(settings)), key=others)
     ]
@@ -256,8 +256,8 @@ class _Tuned(MultiTaskEstimator):
         self.estimator_, self.tasks_ = model, model.tasks_
         for name in ("coef_", "intercept_", "dual_gap_", "residual_"):
             self.__dict__.pop(name, None)
-            if hasattr(model, name):
-                setattr(self, name, getattr(model, name))
+            if name in vars(model):
+                self.__dict__[name] = vars(model)[name]
 
     def _plain(self) -> Baseline:
         method = self.method
@@ -315,14 +315,14 @@ class _Tuned(MultiTaskEstimator):
             data = test.to_tasks()
             score = selection.mean_auc if self._classifies else selection.row_error
             return lambda model: score(data, score_samples(model, data, places))
-        shell: Any = self._plain()
+        shell = self._plain()
         self._pass_on(shell, test)
         shell.__dict__.pop("feature_names_in_", None)
         targets = self._held_out_targets(test, places)
         bound = bind_scorer(self.scoring, shell, test, table.tasks, targets)
 
         def ask_scorer(model: TaskModel) -> float:
-            fitted: Any = copy(bound.model)  # other threads score other models
+            fitted = copy(bound.model)  # other threads score other models
             fitted._model = model
             return float(bound.scorer(fitted, bound.X, bound.y))
 
@@ -338,7 +338,7 @@ class _Tuned(MultiTaskEstimator):
     def _pass_on(self, model: Baseline, table: Table) -> None:
         """Set on a plain method what reading the table has set here."""
         model.n_features_in_ = self.n_features_in_
-        if hasattr(self, "feature_names_in_"):
+        if "feature_names_in_" in vars(self):
             model.feature_names_in_ = self.feature_names_in_
         model._targets_are_columns = table.codes is None
 
@@ -426,7 +426,7 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
     @property
     def fit_intercept(self) -> bool | str:  # type: ignore[override]
         """Whether the method fits intercepts."""
-        return getattr(self._plain(), "fit_intercept", True)
+        return self._plain().fit_intercept
 
     def _pass_on(self, model: Baseline, table: Table) -> None:
         super()._pass_on(model, table)
@@ -439,7 +439,7 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite optimum."""
-        if self._uses_logistic and self.fit_intercept:
+        if self.loss == "logistic" and self.fit_intercept:
             refuse_lone_classes(train, number)
 
 

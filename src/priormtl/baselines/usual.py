@@ -1,6 +1,6 @@
-"""The usual ways: what people use for grouped tables instead of multi-task learning.
+"""Usual methods: what people use for grouped tables instead of multi-task learning.
 
-Each way sees all rows at once and the task of each row, as a column of dummies, a
+Each method sees all rows at once and the task of each row, as a column of dummies, a
 category or a random effect:
 
 ``ridge-dummies``
@@ -31,7 +31,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
@@ -46,7 +46,6 @@ from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, Regress
 from priormtl.fitted import task_array
 from priormtl.selection import Split, deal_rows, split_by_fold
 
-TREES = 300
 MOST_CATEGORIES = 255  # of histogram boosting
 
 
@@ -61,6 +60,21 @@ class Rows(NamedTuple):
 
 
 Predict = Callable[[Array, Index], Array]  # values or probabilities of rows (n,)
+
+
+@dataclass(frozen=True, eq=False)
+class Extended:
+    """Predictions of a model of features with further columns for the task."""
+
+    model: BaseEstimator
+    extend: Predict  # features and tasks to the model's features
+    classify: bool
+
+    def __call__(self, X: Array, codes: Index) -> Array:
+        Z = self.extend(X, codes)
+        if self.classify:
+            return np.asarray(self.model.predict_proba(Z))[:, 1]
+        return np.asarray(self.model.predict(Z))
 
 
 def stack_rows(data: TaskData) -> Rows:
@@ -107,42 +121,28 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
             f"ridge-dummies needs a matrix of at most {most} numbers: "
             f"{len(rows.y)} rows with {rows.n_tasks} dummies are {cells}; leave it out."
         )
-    expand = partial(_add_dummies, mean, scale, rows.n_tasks)
-    Z = expand(rows.X, rows.codes)
-    if not classify:
-        model: BaseEstimator = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
-        return partial(_ask_expanded, model.predict, expand)
-    costs = np.geomspace(1e-3, 1e3, 8)
-    scores = np.zeros(len(costs))
-    for train, test in _inner_splits(rows, 5, classify=True):
-        weight = None if rows.weight is None else rows.weight[train]
-        for k, cost in enumerate(costs):
-            model = LogisticRegression(C=cost, max_iter=1000)
-            model.fit(Z[train], rows.y[train], sample_weight=weight)
-            share = _second_share(model, Z[test])
-            scores[k] += log_loss(rows.y[test], share) * len(test)
-    model = LogisticRegression(C=costs[int(np.argmin(scores))], max_iter=1000)
+    extend = partial(_add_dummies, mean, scale, rows.n_tasks)
+    Z = extend(rows.X, rows.codes)
+    model: BaseEstimator = RidgeCV(RIDGES)
+    if classify:
+        costs = np.geomspace(1e-3, 1e3, 8)
+        scores = np.zeros(len(costs))
+        for train, test in _inner_splits(rows, 5, classify=True):
+            weight = None if rows.weight is None else rows.weight[train]
+            for k, cost in enumerate(costs):
+                model = LogisticRegression(C=cost, max_iter=1000)
+                model.fit(Z[train], rows.y[train], sample_weight=weight)
+                share = np.asarray(model.predict_proba(Z[test]))[:, 1]
+                scores[k] += log_loss(rows.y[test], share) * len(test)
+        model = LogisticRegression(C=costs[int(np.argmin(scores))], max_iter=1000)
     model.fit(Z, rows.y, sample_weight=rows.weight)
-    return partial(_ask_expanded, partial(_second_share, model), expand)
+    return Extended(model, extend, classify)
 
 
 def _add_dummies(mean: Array, scale: Array, m: int, X: Array, codes: Index) -> Array:
     dummies = np.zeros((len(codes), m))
     dummies[np.arange(len(codes)), codes] = 1.0
     return np.hstack([(X - mean) / scale, dummies])
-
-
-def _ask_expanded(
-    ask: Callable[[Array], Array],
-    expand: Callable[[Array, Index], Array],
-    X: Array,
-    codes: Index,
-) -> Array:
-    return np.asarray(ask(expand(X, codes)))
-
-
-def _second_share(model: BaseEstimator, X: Array) -> Array:
-    return np.asarray(model.predict_proba(X))[:, 1]
 
 
 # Mixed models.
@@ -171,8 +171,7 @@ def fit_mixed(rows: Rows, *, classify: bool, slopes: bool) -> Predict:
     if classify:
         beta, intercepts = fit_logistic_intercepts(Xf, rows)
         effects = intercepts[:, np.newaxis]
-        scaling = used, mean, scale
-        return partial(_predict_share, scaling, beta, varying, effects)
+        return MixedModel(used, mean, scale, beta, varying, effects, expit)
     Z = np.column_stack([np.ones(len(F)), F[:, varying]])
     size = Z.shape[1]
     free = None
@@ -190,7 +189,7 @@ def fit_mixed(rows: Rows, *, classify: bool, slopes: bool) -> Predict:
         Zi = Z[own]
         V = Zi @ psi @ Zi.T + noise * np.eye(len(Zi))
         effects[i] = psi @ Zi.T @ np.linalg.solve(V, residual[own])
-    return partial(_predict_mixed, (used, mean, scale), beta, varying, effects)
+    return MixedModel(used, mean, scale, beta, varying, effects)
 
 
 def fit_logistic_intercepts(X: Array, rows: Rows) -> tuple[Array, Array]:
@@ -265,22 +264,23 @@ def _varying_columns(F: Array, rows: Rows) -> Index:
     return np.array([*numbers, *switches][:10], dtype=np.intp)
 
 
-def _predict_mixed(
-    scaling: tuple[Index, Array, Array],
-    beta: Array,
-    varying: Index,
-    effects: Array,
-    X: Array,
-    codes: Index,
-) -> Array:
-    used, mean, scale = scaling
-    F = (X[:, used] - mean) / scale
-    Z = np.column_stack([np.ones(len(F)), F[:, varying]])
-    return np.asarray(beta[0] + F @ beta[1:] + np.sum(Z * effects[codes], axis=1))
+@dataclass(frozen=True, eq=False)
+class MixedModel:
+    """Predictions of fixed effects and of the random effects of the tasks."""
 
+    used: Index  # columns of X
+    mean: Array
+    scale: Array
+    beta: Array  # intercept and fixed effects
+    varying: Index  # of the used columns, those with random slopes
+    effects: Array  # (m, 1 + slopes)
+    link: Callable[[Array], Array] = np.asarray
 
-def _predict_share(*arguments: Any) -> Array:
-    return np.asarray(expit(_predict_mixed(*arguments)))
+    def __call__(self, X: Array, codes: Index) -> Array:
+        F = (X[:, self.used] - self.mean) / self.scale
+        Z = np.column_stack([np.ones(len(F)), F[:, self.varying]])
+        own = np.sum(Z * self.effects[codes], axis=1)
+        return self.link(self.beta[0] + F @ self.beta[1:] + own)
 
 
 # Boosting with the task as a category, or as a random effect.
@@ -314,12 +314,12 @@ def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
     """Choose a setting and a number of trees on three inner folds, then refit."""
     import lightgbm as lgb  # noqa: PLC0415
 
-    Z = np.column_stack([rows.X, rows.codes])
+    Z = _add_code(rows.X, rows.codes)
     last = [Z.shape[1] - 1]
     goal = {"objective": "binary" if classify else "regression"}
     stop = lgb.early_stopping(50, verbose=False)
 
-    def data(part: Index | slice) -> Any:
+    def data(part: Index | slice) -> lgb.Dataset:
         own = None if rows.weight is None else rows.weight[part]
         return lgb.Dataset(Z[part], rows.y[part], weight=own, categorical_feature=last)
 
@@ -337,7 +337,8 @@ def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
     best = int(np.argmin(scores))
     settings = {**BOOSTING, **goal, **SETTINGS[best]}
     booster = lgb.train(settings, data(slice(None)), max(1, round(rounds[best])))
-    return partial(_ask_expanded, booster.predict, _add_code)
+    # Boosters predict probabilities of the second class by themselves.
+    return Extended(booster, _add_code, classify=False)
 
 
 def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
@@ -349,18 +350,15 @@ def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
     likelihood = "bernoulli_logit" if classify else "gaussian"
     settings = {**BOOSTING, "num_leaves": 15, "min_data_in_leaf": 5}
 
-    def effects() -> Any:
+    def effects() -> gpb.GPModel:
         return gpb.GPModel(
             group_data=rows.codes, likelihood=likelihood, num_parallel_threads=1
         )
 
-    def data() -> Any:
-        return gpb.Dataset(rows.X, rows.y)
-
     folds = [tuple(split) for split in _inner_splits(rows, 3, classify=classify)]
     found = gpb.cv(
         settings,
-        data(),
+        gpb.Dataset(rows.X, rows.y),
         gp_model=effects(),
         folds=folds,
         num_boost_round=500,
@@ -369,11 +367,12 @@ def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
         verbose_eval=False,
     )
     trees = len(next(values for name, values in found.items() if "-mean" in name))
-    booster = gpb.train(settings, data(), gp_model=effects(), num_boost_round=trees)
+    table = gpb.Dataset(rows.X, rows.y)
+    booster = gpb.train(settings, table, gp_model=effects(), num_boost_round=trees)
     return partial(_ask_gpboost, booster)
 
 
-def _ask_gpboost(booster: Any, X: Array, codes: Index) -> Array:
+def _ask_gpboost(booster: BaseEstimator, X: Array, codes: Index) -> Array:
     found = booster.predict(
         data=X, group_data_pred=codes, predict_var=False, pred_latent=False
     )
@@ -381,25 +380,28 @@ def _ask_gpboost(booster: Any, X: Array, codes: Index) -> Array:
 
 
 def fit_histograms(rows: Rows, *, classify: bool) -> Predict:
-    from sklearn import ensemble  # noqa: PLC0415
+    from sklearn.ensemble import (  # noqa: PLC0415
+        HistGradientBoostingClassifier,
+        HistGradientBoostingRegressor,
+    )
 
-    kind = f"HistGradientBoosting{'Classifier' if classify else 'Regressor'}"
-    settings = {"max_iter": TREES, "random_state": 0}
+    kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
+    model: BaseEstimator = kind(max_iter=300, random_state=0)
     if rows.n_tasks > MOST_CATEGORIES:
-        return _fit_encoded(getattr(ensemble, kind)(**settings), rows, classify)
-    model = getattr(ensemble, kind)(**settings, categorical_features=[rows.X.shape[1]])
-    Z = np.column_stack([rows.X, rows.codes])
-    model.fit(Z, rows.y, sample_weight=rows.weight)
-    ask = partial(_second_share, model) if classify else model.predict
-    return partial(_ask_expanded, ask, _add_code)
+        return _fit_encoded(model, rows, classify)
+    model.set_params(categorical_features=[rows.X.shape[1]])
+    model.fit(_add_code(rows.X, rows.codes), rows.y, sample_weight=rows.weight)
+    return Extended(model, _add_code, classify)
 
 
 def fit_forest(rows: Rows, *, classify: bool) -> Predict:
-    from sklearn import ensemble  # noqa: PLC0415
+    from sklearn.ensemble import (  # noqa: PLC0415
+        RandomForestClassifier,
+        RandomForestRegressor,
+    )
 
-    kind = f"RandomForest{'Classifier' if classify else 'Regressor'}"
-    model = getattr(ensemble, kind)(TREES, min_samples_leaf=5, random_state=0)
-    return _fit_encoded(model, rows, classify)
+    kind = RandomForestClassifier if classify else RandomForestRegressor
+    return _fit_encoded(kind(300, min_samples_leaf=5, random_state=0), rows, classify)
 
 
 def _fit_encoded(model: BaseEstimator, rows: Rows, classify: bool) -> Predict:
@@ -413,8 +415,7 @@ def _fit_encoded(model: BaseEstimator, rows: Rows, classify: bool) -> Predict:
     y = rows.y.astype(int) if classify else rows.y
     model.fit(np.column_stack([rows.X, own]), y, sample_weight=rows.weight)
     means = _task_means(rows, np.arange(len(y)))
-    ask = partial(_second_share, model) if classify else model.predict
-    return partial(_ask_expanded, ask, partial(_add_mean, means))
+    return Extended(model, partial(_add_mean, means), classify)
 
 
 def _task_means(rows: Rows, part: Index) -> Array:
@@ -441,22 +442,22 @@ def _add_mean(means: Array, X: Array, codes: Index) -> Array:
 # By name.
 
 
-class Way(NamedTuple):
-    """A usual way: how it is fitted, and the package that it needs."""
+class UsualMethod(NamedTuple):
+    """How a usual method is fitted, and the package that it needs."""
 
     fit: Callable[..., Predict]
     package: str
     classifies: bool = True
 
 
-USUAL: Mapping[str, Way] = {
-    "ridge-dummies": Way(fit_ridge_dummies, "sklearn"),
-    "mixed-model": Way(partial(fit_mixed, slopes=False), "statsmodels"),
-    "mixed-slopes": Way(partial(fit_mixed, slopes=True), "statsmodels", False),
-    "lightgbm": Way(fit_lightgbm, "lightgbm"),
-    "gpboost": Way(fit_gpboost, "gpboost"),
-    "hist-gradient-boosting": Way(fit_histograms, "sklearn"),
-    "random-forest": Way(fit_forest, "sklearn"),
+USUAL: Mapping[str, UsualMethod] = {
+    "ridge-dummies": UsualMethod(fit_ridge_dummies, "sklearn"),
+    "mixed-model": UsualMethod(partial(fit_mixed, slopes=False), "statsmodels"),
+    "mixed-slopes": UsualMethod(partial(fit_mixed, slopes=True), "statsmodels", False),
+    "lightgbm": UsualMethod(fit_lightgbm, "lightgbm"),
+    "gpboost": UsualMethod(fit_gpboost, "gpboost"),
+    "hist-gradient-boosting": UsualMethod(fit_histograms, "sklearn"),
+    "random-forest": UsualMethod(fit_forest, "sklearn"),
 }
 
 
@@ -476,7 +477,7 @@ def require_package(name: str) -> None:
 
 @dataclass(eq=False, repr=False)
 class _Usual(MultiTaskEstimator):
-    """One of the usual ways, behind the calls of our estimators."""
+    """One of the usual methods, with the interface of our estimators."""
 
     _classifies: ClassVar[bool]
 
@@ -506,7 +507,7 @@ class _Usual(MultiTaskEstimator):
 
 
 class UsualRegressor(RegressionTasks, _Usual):
-    """A usual way of regression on grouped tables, such as LightGBM or a mixed model.
+    """A usual method for regression on grouped tables: LightGBM, a mixed model, ….
 
     Parameters
     ----------
@@ -536,7 +537,7 @@ class UsualRegressor(RegressionTasks, _Usual):
 
 
 class UsualClassifier(ClassificationTasks, _Usual):
-    """A usual way of classification, otherwise as :class:`UsualRegressor`.
+    """A usual method for classification, otherwise as :class:`UsualRegressor`.
 
     There is no "mixed-slopes" for classes.
 

@@ -1,30 +1,37 @@
-"""priormtl compare: which method predicts the held-out rows of a table best."""
+"""priormtl compare and reproduce: methods side by side, on a table and in the paper.
+
+``compare`` says which method predicts the held-out rows of a table best. ``reproduce``
+computes the paper's tables and figures.
+"""
 
 import csv
 import io
 import math
-from collections.abc import Sequence
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Option
+from typer import Argument, Exit, Option, echo
 
 from priormtl._files import write_whole
-from priormtl.cli import columns, main
+from priormtl.cli import main
 from priormtl.cli.linear import read_prior, split_prior
 
-COLUMNS = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
-DEFAULT = "default"
-
-Row = dict[str, Any]  # one of the result, by COLUMNS
+if TYPE_CHECKING:
+    from priormtl.experiments.runner import Event
 
 
 def compare(
-    data: columns.Data,
-    target: columns.Target,
-    task: columns.Task = None,
+    data: main.Data,
+    target: main.Target,
+    task: main.Task = None,
     classify: Annotated[
         bool | None,
         Option(
@@ -39,8 +46,8 @@ def compare(
             help="Methods to compare, separated by commas; 'all' includes the slow "
             "ones (fedem, mtfl, mkmtl).",
         ),
-    ] = DEFAULT,
-    prior: columns.Prior = None,
+    ] = "default",
+    prior: main.Prior = None,
     cv: Annotated[
         int, Option(min=2, help="Number of folds, each of which is held out once.")
     ] = 5,
@@ -50,14 +57,14 @@ def compare(
     jobs: Annotated[
         int, Option(min=1, help="Number of processes; does not change the scores.")
     ] = 1,
-    features: columns.Features = None,
-    drop: columns.Drop = None,
-    categories: columns.Categories = None,
-    where: columns.Where = None,
-    missing: columns.Missing = "error",
-    delimiter: columns.Delimiter = None,
-    decimal: columns.Decimal = None,
-    as_json: columns.Json = False,
+    features: main.Features = None,
+    drop: main.Drop = None,
+    categories: main.Categories = None,
+    where: main.Where = None,
+    missing: main.Missing = "error",
+    delimiter: main.Delimiter = None,
+    decimal: main.Decimal = None,
+    as_json: main.Json = False,
     out: Annotated[
         Path | None, Option(dir_okay=False, help="Also write the results as CSV.")
     ] = None,
@@ -89,22 +96,20 @@ def compare(
     with main.exit_on_error(), main.print_warnings():
         main.check_output(out, data)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        named = columns.require_task(task, source)
+        named = main.require_task(task, source)
         names = [name.strip() for name in methods.split(",") if name.strip()]
         rows = read_source_rows(
             source,
-            columns.read_schema(
-                named, target, None, features, categories, missing, drop
-            ),
+            main.read_schema(named, target, None, features, categories, missing, drop),
         )
-        wanted: Any = names[0] if names in ([DEFAULT], ["all"]) else names
+        wanted = names[0] if names in (["default"], ["all"]) else names
         by_class = comparison.are_classes(rows.y) if classify is None else classify
         priors = {"task_prior": comparison.AUTO} | split_prior(
             read_prior(prior), rows.design, rows.task.unique().to_pylist()
         )
         try:
             table = pa.table([*rows.X.T, rows.task], names=[*rows.design, named])
-            result = compare_methods(
+            result = comparison.compare(
                 # Some estimators need a pandas frame.
                 table.to_pandas() if find_spec("pandas") else table,
                 rows.y,
@@ -121,7 +126,7 @@ def compare(
         found = list(nw.from_native(result).iter_rows(named=True))
         if out is not None:
             text = io.StringIO()
-            writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+            writer = csv.DictWriter(text, found[0], lineterminator="\n")
             writer.writeheader()
             writer.writerows(found)
             write_whole(out, text.getvalue().encode())
@@ -135,15 +140,9 @@ def compare(
         "left_out": {},
     }
     if any(row["method"] == comparison.OURS for row in found):
-        model = comparison.make_ours(
-            settings,
-            1.0,
-            classify=by_class,
-            column=named,
-            **priors,
-        )
-        facts["ours"] = comparison.describe_ours(model)
-    if wanted == DEFAULT:
+        ours = comparison.Ours(by_class, settings, 1.0, column=named, **priors)
+        facts["ours"] = ours.describe()
+    if wanted == "default":
         facts["left_out"] = comparison.methods_left_out(classify=by_class)
     if as_json:
         main.print_json(facts | {"results": found})
@@ -151,29 +150,21 @@ def compare(
         _show(facts, found, cv)
 
 
-def compare_methods(*arguments: object, **settings: Any) -> Any:
-    """Run the comparison of the library, which is imported when it is needed."""
-    from priormtl.baselines.comparison import compare
-
-    return compare(*arguments, **settings)
-
-
-def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
-    from rich.console import Console
+def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int) -> None:
     from rich.table import Table
 
     from priormtl.baselines.comparison import SMALLER_IS_BETTER
     from priormtl.rendering import count_words
 
-    console = Console(width=None if Console().is_terminal else 120)
+    console = main.open_console(120)
+    print_line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
     words = ", ".join(
         count_words(facts[f"{noun}s"], noun) for noun in ("row", "task", "feature")
     )
     if facts["encoded"]:
         names = ", ".join(map(repr, facts["encoded"]))
         words += f"; text columns were one-hot encoded: {names}"
-    plain: dict[str, Any] = {"markup": False, "highlight": False, "soft_wrap": True}
-    console.print(f"{words}.", **plain)
+    print_line(f"{words}.")
     metrics = list(dict.fromkeys(row["metric"] for row in found))
     table = Table()
     table.add_column("method")
@@ -195,21 +186,165 @@ def _show(facts: dict[str, Any], found: Sequence[Row], cv: int) -> None:
     for method, texts in cells.items():
         table.add_row(*texts, seconds[method])
     console.print(table)
-    note = f"Mean ± sd over {cv} folds, none of them used for tuning; * is best."
-    console.print(note, **plain)
+    print_line(f"Mean ± sd over {cv} folds, none of them used for tuning; * is best.")
     if facts["ours"]:
-        console.print(facts["ours"], **plain)
+        print_line(facts["ours"])
     if facts["left_out"]:
         reasons = facts["left_out"]
         names = ", ".join(f"{name} ({why})" for name, why in reasons.items())
-        console.print(f"Left out unless named by --methods: {names}.", **plain)
-    console.print(facts["winner"], **plain)
+        print_line(f"Left out unless named by --methods: {names}.")
+    print_line(facts["winner"])
 
 
-def _decimals(column: Sequence[Row]) -> int:
+def _decimals(column: Sequence[main.Facts]) -> int:
     """Decimals that show a usual deviation to two digits."""
     spreads = [row["sd"] for row in column if row["sd"] > 0]
-    decimals = 3  # where no deviation says how many matter
     if not spreads:
-        return decimals
+        return 3  # no deviation says how many matter
     return min(12, max(0, 1 - math.floor(math.log10(median(spreads)))))
+
+
+# The paper
+
+
+PARTS = ("table1", "table2", "figure1", "figure2", "figure3", "curves", "all")
+
+
+def reproduce(
+    what: Annotated[
+        str,
+        Argument(
+            parser=main.word_of(PARTS),
+            metavar="WHAT",
+            help=f"One of: {', '.join(PARTS)}.",
+        ),
+    ],
+    quick: Annotated[
+        bool, Option("--quick", help="Few repeats, settings and images; takes minutes.")
+    ] = False,
+    jobs: Annotated[
+        int, Option(min=1, help="Number of processes; does not change the results.")
+    ] = 1,
+    out: Annotated[
+        Path,
+        Option(file_okay=False, help="Folder for results; a later run resumes there."),
+    ] = Path("results"),
+    data: Annotated[
+        Path | None, Option(help="Folder of data sets; by default, PRIORMTL_DATA.")
+    ] = None,
+    collect: Annotated[
+        bool, Option("--collect", help="Only show finished results.")
+    ] = False,
+    force: Annotated[
+        list[str] | None,
+        Option(metavar="METHOD", help="Compute this method again. Can be repeated."),
+    ] = None,
+    limit: Annotated[
+        float | None, Option(metavar="SECONDS", help="Time limit for each unit.")
+    ] = None,
+    skip_missing: Annotated[
+        bool, Option("--skip-missing", help="Leave out missing data sets.")
+    ] = False,
+    page: Annotated[
+        Path | None,
+        Option(dir_okay=False, help="Page of all results; by default in --out."),
+    ] = None,
+    as_json: main.Json = False,
+) -> None:
+    """Compute the tables and figures of the paper, and compare them with it.
+
+    Finished units of work are kept: run the same command again to resume.
+
+    Example: priormtl reproduce all --quick --jobs 2
+
+    Example: priormtl reproduce table1 --jobs 2 --out results
+
+    Example: priormtl reproduce table2 --collect --out results
+    """
+    with main.require_extra("reproduce", "reproduce"):
+        from priormtl import experiments
+    if data is not None:
+        os.environ["PRIORMTL_DATA"] = str(data)  # processes inherit it
+    request = experiments.Request(
+        what,
+        out,
+        quick=quick,
+        jobs=jobs,
+        limit=limit,
+        force=tuple(force or ()),
+        compute=not collect,
+        skip_missing=skip_missing,
+        page=page,
+    )
+    with main.exit_on_error(), main.print_warnings(), _progress(what) as tell:
+        report = experiments.reproduce(request, tell)
+    outcome = report.outcome
+    for failure in outcome.failures:
+        echo(f"failed: {failure.label}: {failure.reason}", err=True)
+    for name in report.left_out:
+        echo(f"left out: {name} is missing; see 'priormtl data'", err=True)
+    if as_json:
+        facts = {
+            "computed": outcome.computed,
+            "done": report.done,
+            "planned": report.planned,
+            "failed": [failure._asdict() for failure in outcome.failures],
+            "left_out": list(report.left_out),
+            "interrupted": outcome.interrupted,
+            "files": [str(path) for path in report.files],
+        }
+        main.print_json(facts)
+    else:
+        for path in report.files:
+            echo(f"wrote {path}")
+        again = "; run the same command again to resume" if outcome.interrupted else ""
+        done = f"{report.done} of {report.planned} units are finished"
+        echo(f"{done}, {outcome.computed} of them new{again}.")
+    if outcome.interrupted:
+        raise Exit(130)
+    if outcome.failures:
+        raise Exit(1)
+
+
+@contextmanager
+def _progress(name: str) -> Iterator["Callable[[Event], None]"]:
+    """A bar in terminals, a line now and then elsewhere; both on standard error."""
+    if not sys.stderr.isatty():
+        between = 10.0  # seconds from line to line
+        due = time.monotonic() + between
+
+        def print_line(event: "Event") -> None:
+            nonlocal due
+            now = time.monotonic()
+            if now >= due:
+                due = now + between
+                left = _spell(event.seconds_left)
+                line = f"{event.done} of {event.total}, {left} left: {event.label}"
+                echo(line, err=True)
+
+        yield print_line
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    # The time left is estimated by the run, from units of the same kind.
+    columns = Progress.get_default_columns()[:3]
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(name, total=None)
+
+        def tell(event: "Event") -> None:
+            left = _spell(event.seconds_left)
+            bar.update(
+                task,
+                total=event.total,
+                completed=event.done,
+                description=f"{event.label} · {left} left",
+            )
+
+        yield tell
+
+
+def _spell(seconds: float) -> str:
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -5,14 +5,14 @@ table to fit, one to predict, and a file of what is known about their measuremen
 """
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Context, Option, Typer, echo
 
 from priormtl._files import write_aside, write_whole
-from priormtl.cli.columns import Json
-from priormtl.cli.main import SETTINGS, exit_on_error, print_json, require_extra
+from priormtl.cli import main
 from priormtl.exceptions import MissingDataError
 
 if TYPE_CHECKING:
@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 
     from priormtl.datasets import Finding
 
-data = Typer(no_args_is_help=False, **SETTINGS)
-STYLES = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
+data = Typer(no_args_is_help=False, **main.SETTINGS)
 
 PATIENTS, NEW, KNOWN = "patients.csv", "new-patients.csv", "known.toml"
 FILES = (PATIENTS, NEW, KNOWN)
@@ -42,13 +41,6 @@ features = {json.dumps(["age", "weight", *DAYS])}
 [[nonpositive]]  # no dose raises the pressure; its effect may differ between clinics
 features = ["dose"]
 """
-NEXT = f"""\
-Simulated patients in {CLINICS} clinics: {CLINICS * ROWS} to fit, {CLINICS * NEW_ROWS} \
-to predict. To see how much prior knowledge helps:
-  priormtl fit {{0}} --task {TASK} --target {TARGET} --prior {{2}} --out with.model
-  priormtl fit {{0}} --task {TASK} --target {TARGET} --out without.model
-  priormtl report with.model --data {{1}} --out with.html
-  priormtl report without.model --data {{1}} --out without.html"""
 
 
 @data.callback(invoke_without_command=True)
@@ -57,7 +49,7 @@ def list_data(
     home: Annotated[
         Path | None, Option(help="Folder of data sets; by default, PRIORMTL_DATA.")
     ] = None,
-    as_json: Json = False,
+    as_json: main.Json = False,
 ) -> None:
     """List the data sets, their state, and where to get them.
 
@@ -93,7 +85,7 @@ def list_data(
         }
         for finding in findings
     ]
-    print_json({"folder": folder, "data": plain}, indent=2)
+    main.print_json({"folder": folder, "data": plain}, indent=2)
 
 
 @data.command()
@@ -106,7 +98,7 @@ def convert(
     replace: Annotated[
         bool, Option("--replace", help="Overwrite an existing file.")
     ] = False,
-    as_json: Json = False,
+    as_json: main.Json = False,
 ) -> None:
     """Convert the original files of a data set, which are not changed.
 
@@ -114,10 +106,10 @@ def convert(
     """
     from priormtl.datasets import convert_original
 
-    with exit_on_error():
+    with main.exit_on_error():
         made = convert_original(name, original, data_home=to, replace=replace)
     if as_json:
-        print_json({"file": str(made.path), "verified": made.verified})
+        main.print_json({"file": str(made.path), "verified": made.verified})
         return
     echo(f"{made.path} written.")
     if not made.verified:
@@ -130,7 +122,7 @@ def example(
     replace: Annotated[
         bool, Option("--replace", help="Overwrite existing files.")
     ] = False,
-    as_json: Json = False,
+    as_json: main.Json = False,
 ) -> None:
     """Write an example to start with: patients in clinics, and prior knowledge.
 
@@ -141,9 +133,9 @@ def example(
 
     Example: priormtl data example --to first-look
     """
-    with require_extra("data example", "cli"):
+    with main.require_extra("data example", "cli"):
         import pyarrow  # noqa: F401
-    with exit_on_error():
+    with main.exit_on_error():
         taken = [str(to / name) for name in FILES if (to / name).exists()]
         if taken and not replace:
             raise FileExistsError(
@@ -152,18 +144,27 @@ def example(
             )
         written = [str(file) for file in write_example(to)]
     if as_json:
-        print_json({"files": written})
+        main.print_json({"files": written})
     else:
         echo(f"wrote {', '.join(written)}")
-        echo(NEXT.format(*written))
+        known, new, prior = written
+        fit = f"priormtl fit {known} --task {TASK} --target {TARGET}"
+        echo(
+            f"Simulated patients in {CLINICS} clinics: {CLINICS * ROWS} to fit, "
+            f"{CLINICS * NEW_ROWS} to predict. To see how much prior knowledge helps:\n"
+            f"  {fit} --prior {prior} --out with.model\n"
+            f"  {fit} --out without.model\n"
+            f"  priormtl report with.model --data {new} --out with.html\n"
+            f"  priormtl report without.model --data {new} --out without.html"
+        )
 
 
 def _show(place: str, findings: list["Finding"]) -> None:
-    from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if Console().is_terminal else 120)
-    plain: dict[str, Any] = {"soft_wrap": True, "markup": False, "highlight": False}
+    console = main.open_console(120)
+    print_line = partial(console.print, markup=False, highlight=False, soft_wrap=True)
+    styles = {"found": "green", "missing": "yellow", "changed": "red", "damaged": "red"}
     table = Table()
     for column in ("name", "what it is", "state"):
         table.add_column(column, no_wrap=True)
@@ -173,18 +174,18 @@ def _show(place: str, findings: list["Finding"]) -> None:
     for finding in findings:
         source = finding.source
         n, d = source.shape
-        state = f"[{STYLES[finding.state]}]{finding.state}[/]"
+        state = f"[{styles[finding.state]}]{finding.state}[/]"
         counts = f"{n} x {d}", str(source.n_tasks)
         table.add_row(source.name, source.title, state, *counts, source.origin)
     console.print(table)
-    console.print(place, **plain)
+    print_line(place)
     if any(finding.state == "missing" for finding in findings):
         console.print("To make the missing files from their originals:")
     for finding in findings:
         missing = finding.state == "missing"
         way_out = finding.source.command if missing else finding.message
         if finding.state != "found":
-            console.print(f"  {way_out}", **plain)
+            print_line(f"  {way_out}")
 
 
 def draw_patients(rows: int, seed: int) -> tuple["pa.Table", "pa.Table"]:

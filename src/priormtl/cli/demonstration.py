@@ -6,11 +6,11 @@ simulated patients of clinics with what is known about their measurements. Then 
 patients are written to files, fitted, audited and reported.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from time import perf_counter
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,7 @@ from pyarrow import csv
 from rich.console import Console
 from rich.progress import Progress, TaskID
 from rich.table import Table
+from sklearn.base import BaseEstimator
 from sklearn.datasets import load_digits
 from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GroupKFold
@@ -25,6 +26,7 @@ from sklearn.model_selection import GroupKFold
 from priormtl._arrays import Array, Index
 from priormtl.audits import PriorAudit, audit_prior
 from priormtl.cli import data
+from priormtl.cli.main import Facts, open_console
 from priormtl.data import one_vs_one
 from priormtl.estimators import MultiTaskClassifierCV, MultiTaskRegressorCV
 from priormtl.priors import FeaturePrior
@@ -34,12 +36,9 @@ from priormtl.storage import save
 FOLDS = 3
 TASK = 0  # task labels are in the first column of X
 # One structure for all models, so that they differ by their priors alone.
-SHARED: dict[str, Any] = {
-    "task": TASK,
-    "cv": GroupKFold(FOLDS),
-}
+SHARED: Facts = {"task": TASK, "cv": GroupKFold(FOLDS)}
 # Clinics as a mixed model has them: REML says how much they vary.
-MIXED: dict[str, Any] = {
+MIXED: Facts = {
     "lams": [0.0],
     "epsilons": [1.0],
     "task_prior": "mean",
@@ -47,17 +46,11 @@ MIXED: dict[str, Any] = {
     "fit_intercept": "tied",
 }
 
-IMAGES, IMAGE_DRAWS = 3, 3  # of each digit
-SIZES, PATIENT_DRAWS = (5, 8, 12, 20), 12  # patients of each clinic to fit
+SIZES = (5, 8, 12, 20)  # patients of each clinic to fit
 PLAIN, KNOWN = "none", "all statements"
 STRENGTHS = [0.0, 1.0, 10.0, 100.0]
 
 MODEL, CURVE, PAGE = "patients.model", "learning-curve", "report.html"
-METHOD = (
-    "Models are tuned by cross-validation on their training rows only and scored on "
-    "other rows\n(mean ± sd over draws). The gap is the duality gap, an upper bound "
-    "on the distance to the optimum."
-)
 
 
 class Rows(NamedTuple):
@@ -73,9 +66,9 @@ class Part(NamedTuple):
 
     title: str
     metric: str
-    models: dict[str, Any]  # cross-validated
+    models: Mapping[str, BaseEstimator]  # cross-validated
     draw: Callable[[int, int], tuple[Rows, Rows]]  # size and seed to rows
-    score: Callable[[Any, Rows], float]
+    score: Callable[[BaseEstimator, Rows], float]
     size: int  # training rows of each kind
     repeats: int  # draws
 
@@ -91,12 +84,17 @@ class Result(NamedTuple):
 
 def show_demonstration(folder: Path) -> None:
     """Print how much priors help, and write an example with its report."""
-    console = Console(width=None if Console().is_terminal else 100)
+    console = open_console(100)
     parts = [pose_digits(), pose_patients()]
     for part in parts:
         results = _compare(part, console)
         _print(console, tabulate(part, results))
-    _print(console, METHOD)
+    _print(
+        console,
+        "Models are tuned by cross-validation on their training rows only and scored "
+        "on other rows\n(mean ± sd over draws). The gap is the duality gap, an upper "
+        "bound on the distance to the optimum.",
+    )
     _print(console, spell_benefit(results))
     curve = _learning_curve(parts[-1], console)
     table = Table(
@@ -166,15 +164,15 @@ def pose_digits() -> Part:
         codes = np.unique(task, return_inverse=True)[1]
         return Rows(np.column_stack([codes, X[:, 1:]]), y, X[:, 0].astype(np.intp))
 
-    def mean_auc(model: MultiTaskClassifierCV, test: Rows) -> float:
+    def mean_auc(model: BaseEstimator, test: Rows) -> float:
         """Area under the ROC curve, averaged over tasks."""
         scores, tasks = model.decision_function(test.X), test.X[:, TASK]
         rows = [tasks == task for task in np.unique(tasks)]
         return float(np.mean([roc_auc_score(test.y[r], scores[r]) for r in rows]))
 
-    title = f"Digits: 45 pairs of digits, 64 pixels, {IMAGES} images per digit"
+    title = "Digits: 45 pairs of digits, 64 pixels, 3 images per digit"
     models = {PLAIN: plain, "pixel grid": smooth}
-    return Part(title, "AUC", models, draw, mean_auc, IMAGES, IMAGE_DRAWS)
+    return Part(title, "AUC", models, draw, mean_auc, size=3, repeats=3)
 
 
 def pose_patients() -> Part:
@@ -191,7 +189,7 @@ def pose_patients() -> Part:
         X = np.column_stack([clinic, *values])
         return Rows(X, table[data.TARGET].to_numpy(), fold)
 
-    def error(model: MultiTaskRegressorCV, test: Rows) -> float:
+    def error(model: BaseEstimator, test: Rows) -> float:
         """Root mean squared error."""
         return float(np.sqrt(np.mean((model.predict(test.X) - test.y) ** 2)))
 
@@ -216,7 +214,7 @@ def pose_patients() -> Part:
         f"Patients (simulated): {data.CLINICS} clinics, {len(data.FEATURES)} "
         f"measurements, {data.ROWS} patients per clinic"
     )
-    return Part(title, "error", models, draw, error, data.ROWS, PATIENT_DRAWS)
+    return Part(title, "error", models, draw, error, data.ROWS, repeats=12)
 
 
 def split(

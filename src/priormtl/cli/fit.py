@@ -10,53 +10,19 @@ from dataclasses import dataclass, replace
 from inspect import signature
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import tabular
-from priormtl.cli.columns import (
-    DATA_HELP,
-    Categories,
-    Decimal,
-    Delimiter,
-    Drop,
-    Features,
-    Json,
-    Missing,
-    Prior,
-    Task,
-    Weight,
-    Where,
-    read_location,
-    read_periods,
-    read_schema,
-    require_task,
-    word_option,
-)
-from priormtl.cli.linear import (
-    Settings,
-    describe,
-    fit_classes,
-    fit_numbers,
-    fit_statistics,
-    has_rows,
-    read_prior,
-    to_lines,
-)
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import linear, main, tabular
 
 if TYPE_CHECKING:
+    from typer.models import OptionInfo
+
     from priormtl.engines import Schema, Source
 
 
-def _strength_option(what: str) -> Any:
+def _strength_option(what: str) -> "OptionInfo":
     words = f"Strength of the {what} of a linear model; tuned if not given."
     return Option(min=0.0, metavar="NUMBER", help=words)
 
@@ -66,10 +32,11 @@ class FitRequest:
     """Options of the command, as typed."""
 
     data: Annotated[
-        Path | None, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)
+        Path | None,
+        Argument(metavar="DATA", parser=main.read_location, help=main.DATA_HELP),
     ] = None
     out: Annotated[Path, Option(dir_okay=False, help="Model file to write.")]
-    task: Task = None
+    task: main.Task = None
     target: Annotated[str | None, Option(metavar="COL", help="Column to predict.")] = (
         None
     )
@@ -77,10 +44,10 @@ class FitRequest:
         bool,
         Option("--classify", help="Classify: the target has two classes per task."),
     ] = False
-    prior: Prior = None
+    prior: main.Prior = None
     model: Annotated[
         str,
-        word_option(
+        main.word_option(
             "auto",
             "tabular",
             "linear",
@@ -96,9 +63,19 @@ class FitRequest:
             "least five different values.",
         ),
     ] = None
+    crossed: Annotated[
+        str | None,
+        Option(
+            metavar="auto|none|A,B",
+            help="Columns whose values have effects of their own in all tasks, such as "
+            "the teacher of pupils in many schools; by default (auto), text columns "
+            "with at least 20 values, and numbers or dates that recur in most tasks, "
+            "if that helps on held-out rows. Linear models need names.",
+        ),
+    ] = None
     trees: Annotated[
         str | None,
-        word_option(
+        main.word_option(
             "auto",
             "none",
             help="Whether to mix in boosted trees if they help on held-out rows (auto, "
@@ -107,7 +84,7 @@ class FitRequest:
     ] = None
     ties: Annotated[
         str,
-        word_option(
+        main.word_option(
             "auto",
             "uniform",
             "adaptive",
@@ -117,7 +94,7 @@ class FitRequest:
     ] = "auto"
     intercepts: Annotated[
         str,
-        word_option(
+        main.word_option(
             "auto",
             "tied",
             "free",
@@ -128,7 +105,7 @@ class FitRequest:
     ] = "auto"
     task_prior: Annotated[
         str,
-        word_option(
+        main.word_option(
             "auto",
             "chain",
             "mean",
@@ -152,7 +129,7 @@ class FitRequest:
     ] = None
     penalty: Annotated[
         str,
-        word_option(
+        main.word_option(
             "l21",
             "nuclear",
             help="What tasks share in linear models: a set of features (l21) or a "
@@ -170,14 +147,14 @@ class FitRequest:
     jobs: Annotated[
         int, Option(min=1, help="Number of workers; does not change the results.")
     ] = 1
-    weight: Weight = None
-    features: Features = None
-    drop: Drop = None
-    categories: Categories = None
-    where: Where = None
-    missing: Missing = "error"
-    delimiter: Delimiter = None
-    decimal: Decimal = None
+    weight: main.Weight = None
+    features: main.Features = None
+    drop: main.Drop = None
+    categories: main.Categories = None
+    where: main.Where = None
+    missing: main.Missing = "error"
+    delimiter: main.Delimiter = None
+    decimal: main.Decimal = None
     shards: Annotated[
         Path | None,
         Option(
@@ -192,7 +169,7 @@ class FitRequest:
             "out once.",
         ),
     ] = None
-    as_json: Json = False
+    as_json: main.Json = False
 
     @property
     def strengths(self) -> dict[str, float | None]:
@@ -209,7 +186,7 @@ class FitRequest:
 
     def check(self) -> None:
         """Fail if options contradict each other, or files cannot be written."""
-        check_output(self.out, self.data, *(self.from_stats or ()))
+        main.check_output(self.out, self.data, *(self.from_stats or ()))
         if self.data is None and not self.from_stats:
             raise ValueError("fit needs a table, DATA, or --from-stats FILE.")
         if self.task_prior == "none":
@@ -220,10 +197,17 @@ class FitRequest:
                     f"{option} needs a task prior, which says which tasks are similar. "
                     "Omit --task-prior none."
                 )
+        given = {"--key": self.key, "--shards": self.shards}
+        for option, value in (given | {"--from-stats": self.from_stats}).items():
+            if value is not None and self.crossed not in (None, "none"):
+                raise ValueError(
+                    f"--crossed needs rows in memory and cannot be combined with "
+                    f"{option}, which reads statistics. Omit one of them."
+                )
 
-    def structure(self) -> dict[str, Any]:
+    def structure(self) -> main.Facts:
         """Parameters of estimators that are given; "auto" is left to them."""
-        found = dict[str, Any]()
+        found = main.Facts()
         if self.task_prior == "none":
             found = {"task_prior": None, "fit_intercept": True, "ties": "uniform"}
         elif self.task_prior != "auto":
@@ -240,7 +224,7 @@ class FitRequest:
         return found
 
 
-def fit(**options: Any) -> None:
+def fit(**options: object) -> None:
     """Fit a model to all tasks and write it to a file.
 
     By default, this is the tabular model (tabular_model in Python). Columns may contain
@@ -258,23 +242,26 @@ def fit(**options: Any) -> None:
     Example: priormtl fit exams.csv --task school --target passed --classify
     --drop pupil --trees none --smooth hours,books --out exams.model
 
+    Example: priormtl fit exams.csv --task school --target score --crossed teacher,year
+    --out exams.model
+
     Example: priormtl fit exams/ --task school --target score --missing mean
     --prior relations.toml --lam 10 --out exams.model
 
     Example: priormtl fit --from-stats north.stats --from-stats south.stats
     --out all.model
     """
-    with require_extra("fit", "cli"):
+    with main.require_extra("fit", "cli"):
         import priormtl.engines  # noqa: F401
-    begin, request = monotonic(), FitRequest(**options)
-    with exit_on_error(), print_warnings():
+    begin, request = monotonic(), FitRequest(**options)  # type: ignore[arg-type]
+    with main.exit_on_error(), main.print_warnings():
         request.check()
         facts, reason = run(request)
     facts |= {"reason": reason, "seconds": monotonic() - begin}
     if request.as_json:
-        print_json(facts)
+        main.print_json(facts)
         return
-    show = to_lines if facts["model"] == "linear" else tabular.to_lines
+    show = linear.to_lines if facts["model"] == "linear" else tabular.to_lines
     for line in show(facts, reason):
         echo(line)
     out = request.out
@@ -286,12 +273,12 @@ def fit(**options: Any) -> None:
 fit.__signature__ = signature(FitRequest)  # type: ignore[attr-defined]
 
 
-def run(request: FitRequest) -> tuple[dict[str, Any], str]:
+def run(request: FitRequest) -> tuple[main.Facts, str]:
     """Fit and save a model; returns what there is to tell, and why it was chosen."""
     from priormtl.priors import PriorFile
 
     kind, reason = choose_model(request.model, request.linear_options())
-    prior = read_prior(request.prior)
+    prior = linear.read_prior(request.prior)
     ties_tasks = isinstance(prior, PriorFile) and bool(prior.task_relations)
     if ties_tasks and request.task_prior != "auto":
         raise ValueError(
@@ -347,10 +334,10 @@ def open_table(request: FitRequest) -> OpenTable:
     assert request.data is not None
     dialect = {"delimiter": request.delimiter, "decimal": request.decimal}
     source = open_source(request.data, request.where, **dialect)
-    task = require_task(request.task, source)
+    task = main.require_task(request.task, source)
     if request.target is None:
         raise ValueError(f"fit needs --target COL, a column of {request.data}.")
-    schema = read_schema(
+    schema = main.read_schema(
         task,
         request.target,
         request.weight,
@@ -377,7 +364,7 @@ def find_device(name: str) -> None:
 
 def fit_tabular(
     request: FitRequest, opened: OpenTable, frame: tabular.Frame, prior: object
-) -> dict[str, Any]:
+) -> main.Facts:
     """Fit ``tabular_model`` to a table in memory, and save it."""
     from priormtl import save
 
@@ -391,7 +378,7 @@ def fit_tabular(
     return tabular.describe(model, frame, request.out, classify=classify)
 
 
-def tabular_settings(request: FitRequest) -> dict[str, Any]:
+def tabular_settings(request: FitRequest) -> main.Facts:
     """Arguments of ``tabular_model``."""
     structure, smooth = request.structure(), request.smooth
     settings = {"cv": request.folds, "n_jobs": request.jobs, **structure}
@@ -402,7 +389,11 @@ def tabular_settings(request: FitRequest) -> dict[str, Any]:
             settings["epsilons"] = (0.0,)
     if smooth is not None:
         plain = smooth in ("auto", "none")
-        settings["smooth"] = smooth if plain else read_periods(smooth)
+        settings["smooth"] = smooth if plain else main.read_periods(smooth)
+    if request.crossed is not None:
+        plain = request.crossed in ("auto", "none")
+        names = request.crossed if plain else main.split_names(request.crossed)
+        settings["crossed"] = names
     if request.trees is not None:
         settings["trees"] = request.trees
     return settings
@@ -413,14 +404,24 @@ def tabular_settings(request: FitRequest) -> dict[str, Any]:
 
 def fit_linear(
     request: FitRequest, opened: OpenTable | None, prior: object
-) -> dict[str, Any]:
+) -> main.Facts:
     """Fit a linear model to a table or to statistics, and save it."""
     from priormtl import save
 
     settings = linear_settings(request, opened, prior)
+    if request.crossed == "auto":
+        raise ValueError(
+            "--crossed must name columns for linear models: got auto. Use --crossed "
+            "A,B or --model tabular."
+        )
     if opened is None:
         refuse_columns(request)
-        fitted = fit_statistics(request.from_stats or [], settings)
+        fitted = linear.fit_statistics(request.from_stats or [], settings)
+    elif request.crossed not in (None, "none"):
+        crossed = main.split_names(request.crossed) or []
+        fitted = linear.fit_crossed(
+            *opened, settings, crossed, classify=request.classify
+        )
     elif request.classify:
         for option, value, why in (
             ("--key", request.key, "whose folds are stratified by task and class"),
@@ -431,23 +432,23 @@ def fit_linear(
                     f"{option} cannot be combined with --classify, {why}. Omit one of "
                     "them."
                 )
-        fitted = fit_classes(*opened, settings)
+        fitted = linear.fit_classes(*opened, settings)
     else:
-        fitted = fit_numbers(*opened, settings, request.key, request.shards)
+        fitted = linear.fit_numbers(*opened, settings, request.key, request.shards)
     if opened is not None:
         name, learned = Path(opened.source.name).name, fitted.model.fitted_
         fitted.model.fitted_ = replace(learned, data_name=name)
     save(fitted.model, request.out)
-    return describe(fitted, request.out)
+    return linear.describe(fitted, request.out)
 
 
 def linear_settings(
     request: FitRequest, opened: OpenTable | None, prior: object
-) -> Settings:
+) -> linear.Settings:
     """What is fitted; strengths of what is not there are zero."""
     strengths, structure = request.strengths, request.structure()
     for name, option, unused in (
-        ("theta", "--prior", not has_rows(prior)),
+        ("theta", "--prior", not linear.has_rows(prior)),
         ("epsilon", "--task-prior", request.task_prior == "none"),
     ):
         if unused:
@@ -459,7 +460,7 @@ def linear_settings(
     if nested and None not in strengths.values():
         structure.setdefault("task_prior", "nested")  # auto, without folds
     penalty, folds, jobs = request.penalty, request.folds, request.jobs
-    return Settings(strengths, prior, structure, penalty, folds, jobs)
+    return linear.Settings(strengths, prior, structure, penalty, folds, jobs)
 
 
 def refuse_columns(request: FitRequest) -> None:

@@ -6,25 +6,27 @@ may be larger than memory; classification reads its rows into memory.
 """
 
 import warnings
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from priormtl.cli.main import Facts
 from priormtl.exceptions import FoldsError, suggest
 
 if TYPE_CHECKING:
+    from sklearn.base import BaseEstimator
+
     from priormtl.data import TaskStatistics
     from priormtl.design import Design
     from priormtl.engines import Schema, Source, SourceRows
     from priormtl.estimators import ModelSummary
+    from priormtl.priors import FeaturePrior, PriorFile
 
-NATURAL = "natural"
-MOST_FEATURES = 8  # that are listed
+MOST_LISTED = 8  # features and statements
 EFFECTS = ("mean", "lowest", "highest")
-ROUNDING = 1e-9  # of sums over many rows
 
 
 # Fits
@@ -33,7 +35,7 @@ ROUNDING = 1e-9  # of sums over many rows
 class Fitted(NamedTuple):
     """A fitted model, and the rows that it has seen."""
 
-    model: Any
+    model: "BaseEstimator"
     rows: int | None = None  # None: unknown, since statistics were read
     dropped: int = 0
 
@@ -42,8 +44,8 @@ class Settings(NamedTuple):
     """What is fitted, and how it is tuned."""
 
     strengths: dict[str, float | None]  # lam, theta, epsilon; None: to be tuned
-    prior: Any  # PriorFile, FeaturePrior or None
-    structure: dict[str, Any]  # task_prior, ties, ... as far as they are given
+    prior: object  # PriorFile, FeaturePrior or None
+    structure: Facts  # task_prior, ties, ... as far as they are given
     penalty: str
     folds: int
     jobs: int
@@ -59,26 +61,28 @@ class Settings(NamedTuple):
         tasks: Collection[Hashable],
         *,
         classify: bool,
-    ) -> Any:
-        """Estimator for these features and tasks, whose names a prior file may use."""
+        **columns: object,
+    ) -> "BaseEstimator":
+        """Estimator for these features and tasks, whose names a prior file may use.
+
+        ``columns`` are those of the task and of crossed factors, if it reads a table.
+        """
         from priormtl import estimators
         from priormtl.design import Design
         from priormtl.selection import EPSILONS, THETAS
 
-        shared: dict[str, Any] = {
+        shared: Facts = {
             "penalty": self.penalty,
             "standardize": True,
             **self.structure,
             **split_prior(self.prior, Design.of_names(features or ()), tasks),
+            **columns,
         }
         if not self.tuned:
             fixed = estimators.MultiTaskRegressor
             kind = estimators.MultiTaskClassifier if classify else fixed
             return kind(**shared | self.strengths)
-        grids: dict[str, Any] = {
-            "thetas": THETAS,
-            "epsilons": (0.0, *EPSILONS),
-        }
+        grids: Facts = {"thetas": THETAS, "epsilons": (0.0, *EPSILONS)}
         for name, value in self.strengths.items():
             if value is not None:
                 grids[f"{name}s"] = [value]
@@ -104,21 +108,21 @@ class Settings(NamedTuple):
         return " and ".join(f"--{name}" for name in self.tuned)
 
 
-def read_prior(prior: str | None) -> Any:
+def read_prior(prior: str | None) -> "FeaturePrior | PriorFile | None":
     from priormtl.priors import FeaturePrior, read_prior_file
 
     if prior is None:
         return None
-    if prior == NATURAL:
+    if prior == "natural":
         return FeaturePrior.from_correlation()
     try:
         return read_prior_file(prior)
     except FileNotFoundError as error:
         raise FileNotFoundError(
-            f"{error} For correlations, use --prior {NATURAL}."
+            f"{error} For correlations, use --prior natural."
         ) from None
     except ValueError as error:
-        raise ValueError(f"{error}{suggest([prior], [NATURAL])}") from None
+        raise ValueError(f"{error}{suggest([prior], ['natural'])}") from None
 
 
 def has_rows(prior: object) -> bool:
@@ -133,7 +137,7 @@ def has_rows(prior: object) -> bool:
 
 def split_prior(
     prior: object, features: "Design", tasks: Collection[Hashable]
-) -> dict[str, Any]:
+) -> Facts:
     """Parameters of estimators from what ``read_prior`` has read.
 
     Names in a file must be those of features and tasks.
@@ -144,7 +148,7 @@ def split_prior(
         return {"feature_prior": prior}
     prior.check_names(features)
     prior = prior.match_tasks(list(tasks))
-    found: dict[str, Any] = {"feature_prior": None}
+    found: Facts = {"feature_prior": None}
     if prior.feature_relations:
         found["feature_prior"] = FeaturePrior.from_file(prior)
     if prior.task_relations:
@@ -202,6 +206,44 @@ def fit_classes(source: "Source", schema: "Schema", settings: Settings) -> Fitte
     return Fitted(model, rows.read, rows.dropped)
 
 
+def fit_crossed(
+    source: "Source",
+    schema: "Schema",
+    settings: Settings,
+    crossed: Sequence[str],
+    *,
+    classify: bool,
+) -> Fitted:
+    """Fit to the rows of a table, in memory, with crossed factors."""
+    from priormtl.cli import tabular
+    from priormtl.design import as_frame, learn_plain
+
+    if schema.missing == "mean":
+        raise ValueError(
+            "--missing mean cannot be combined with --crossed for a linear model. Use "
+            "--missing drop or --model tabular."
+        )
+    frame = tabular.read_frame(source, schema, exact=classify, complete=True)
+    if frame is None:
+        raise ValueError(
+            f"--crossed needs rows in memory: {source.name} has more than "
+            f"{tabular.MOST_CELLS:,} cells. Omit it, or read fewer rows and columns."
+        )
+    if not classify:
+        tabular.check_numbers(frame, schema, source.name)
+    tasks = frame.X[schema.task].unique().to_pylist()
+    features = as_frame(frame.X.drop_columns(schema.task))
+    assert features is not None
+    design, _ = learn_plain(features, crossed)
+    columns = {"task": schema.task, "crossed": list(crossed)}
+    model = settings.build(design, tasks, classify=classify, **columns)
+    with settings.explain_folds():
+        model.fit(frame.X, frame.y, sample_weight=frame.weight)
+    named = replace(model.design_, task=schema.task, target=schema.target)
+    model._adopt(replace(model.fitted_, design=named))
+    return Fitted(model, frame.rows, frame.dropped)
+
+
 def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
     """Fit to files of statistics, each of which is held out once to tune."""
     from priormtl.cli.stats import add_sites, read_sites
@@ -243,12 +285,13 @@ def hint_at_classes(target: str, parts: "Sequence[TaskStatistics]") -> None:
     """Warn if all targets are 0 or 1, which is a matter for ``--classify``."""
     import numpy as np
 
-    varied = any(np.any(part.yy > ROUNDING * part.weight) for part in parts)
+    rounding = 1e-9  # of sums over many rows
+    varied = any(np.any(part.yy > rounding * part.weight) for part in parts)
     for part in parts:
         # y² - y is positive for all whole numbers but 0 and 1.
         squares = part.yy + part.weight * part.y_mean**2
         sums = part.weight * part.y_mean
-        varied &= bool(np.all(np.abs(squares - sums) <= ROUNDING * part.weight))
+        varied &= bool(np.all(np.abs(squares - sums) <= rounding * part.weight))
     if varied:
         warnings.warn(
             f"all values of {target!r} are 0 or 1 and were fitted as numbers. Use "
@@ -260,12 +303,10 @@ def hint_at_classes(target: str, parts: "Sequence[TaskStatistics]") -> None:
 # What is printed
 
 
-def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
+def describe(fitted: Fitted, out: Path) -> Facts:
     """Summary of a fit, for JSON."""
     summary: ModelSummary = fitted.model.summary()
-    certificate, search = summary.certificate, summary.search
-    assert certificate is not None
-    scores = {}
+    search, scores = summary.search, {}
     # No score is defined if no fold has both classes.
     if search is not None and isfinite(score := summary.cv_score or 0.0):
         scores[search.metric] = score
@@ -278,24 +319,46 @@ def describe(fitted: Fitted, out: Path) -> dict[str, Any]:
         "model": "linear",
         "rows": fitted.rows,
         "dropped": fitted.dropped,
-        "tasks": summary.n_tasks,
-        "features": summary.n_features,
-        "used_features": summary.n_selected,
+        **common_facts(summary),
         **{one.name: one.value for one in summary.strengths},
         "searched": [one.name for one in summary.strengths if one.candidates > 1],
         "folds": None if search is None else search.scores.shape[1],
         "scores": scores,
-        "objective": certificate.objective,
-        "gap": certificate.gap,
-        "relative_gap": certificate.relative,
-        "statements": list_statements(summary),
-        "strongest": list_effects(summary),
     }
 
 
-def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
+def common_facts(summary: "ModelSummary", omitted: Collection[str] = ()) -> Facts:
+    """What is told of linear and tabular models alike; some features have no effect."""
+    certificate = summary.certificate
+    assert certificate is not None
+    strongest = []
+    shown = [one for one in summary.features if one.name not in omitted]
+    for one in shown[:MOST_LISTED]:
+        # Change of the target by one standard deviation of the feature.
+        effects = [one.scale * value for value in (one.mean, one.least, one.most)]
+        strongest.append(
+            {"feature": one.name, **dict(zip(EFFECTS, effects, strict=True))}
+        )
+    return {
+        "tasks": summary.n_tasks,
+        "features": summary.n_features,
+        "used_features": summary.n_selected,
+        "objective": certificate.objective,
+        "gap": certificate.gap,
+        "relative_gap": certificate.relative,
+        "became": {one.column: one.became for one in summary.columns},
+        "crossed": {
+            one.column: {"levels": one.levels, "sd": one.sd} for one in summary.crossed
+        },
+        # What known values, signs and common effects came to.
+        "statements": [str(one) for one in summary.statements if one.kind != "smooth"],
+        "strongest": strongest,
+    }
+
+
+def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     """Summary of a fit as lines of text."""
-    from priormtl.rendering import count_words
+    from priormtl.rendering import count_words, join_words
 
     tasks = count_words(facts["tasks"], "task")
     features = count_words(facts["features"], "feature")
@@ -305,11 +368,12 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         left_out = f" ({dropped:,} dropped for missing values)" if dropped else ""
         rows = f"{count_words(facts['rows'], 'row')}{left_out}, "
     yield f"{rows}{tasks}, {features}."
+    if facts["crossed"]:
+        yield from column_lines(facts)
     yield f"Model: linear ({reason})."
     strengths = [f"{name} {facts[name]:.4g}" for name in ("lam", "theta", "epsilon")]
     if facts["searched"]:
-        *some, last = facts["searched"]
-        found = f"{', '.join(some)} and {last}" if some else last
+        found = join_words(facts["searched"])
         tuned = f"; {found} tuned by {facts['folds']}-fold cross-validation"
         yield f"Strengths: {', '.join(strengths)}{tuned}."
     else:
@@ -319,38 +383,6 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         yield f"On held-out rows: {', '.join(words)}."
     yield f"Relative duality gap {max(facts['relative_gap'], 0.0):.1g}."
     yield from statement_lines(facts)
-    yield from effect_lines(facts, features)
-
-
-def list_effects(
-    summary: "ModelSummary", omitted: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Change of the target by one standard deviation of the strongest features."""
-    strongest = []
-    shown = [one for one in summary.features if one.name not in omitted]
-    for one in shown[:MOST_FEATURES]:
-        effects = [one.scale * value for value in (one.mean, one.least, one.most)]
-        strongest.append(
-            {"feature": one.name} | dict(zip(EFFECTS, effects, strict=True))
-        )
-    return strongest
-
-
-def list_statements(summary: "ModelSummary") -> list[str]:
-    """What known values, signs and common effects came to."""
-    return [str(one) for one in summary.statements if one.kind != "smooth"]
-
-
-def statement_lines(facts: Mapping[str, Any]) -> Iterator[str]:
-    """A line for each of the first statements of the prior."""
-    found = facts["statements"]
-    yield from (f"Prior: {one}." for one in found[:MOST_FEATURES])
-    if len(found) > MOST_FEATURES:
-        yield f"… and {len(found) - MOST_FEATURES} more statements."
-
-
-def effect_lines(facts: Mapping[str, object], features: str) -> Iterator[str]:
-    """Number of features in use, and the strongest of them."""
     verb = "is" if facts["used_features"] == 1 else "are"
     used = f"{facts['used_features']:,} of {features} {verb} used"
     if not facts["strongest"]:
@@ -360,7 +392,27 @@ def effect_lines(facts: Mapping[str, object], features: str) -> Iterator[str]:
     yield from strongest_lines(facts)
 
 
-def strongest_lines(facts: Mapping[str, Any]) -> Iterator[str]:
+def column_lines(facts: Facts) -> Iterator[str]:
+    """What columns became, and how much the levels of crossed factors differ."""
+    from priormtl.estimators.summary import ColumnSummary, spell_columns
+
+    columns = [ColumnSummary(*one) for one in facts["became"].items()]
+    if columns:
+        yield f"Columns: {spell_columns(columns)}."
+    for column, found in facts["crossed"].items():
+        size = f"standard deviation of effects {found['sd']:.4g}"
+        yield f"Crossed: {found['levels']:,} levels of {column}, {size}."
+
+
+def statement_lines(facts: Facts) -> Iterator[str]:
+    """A line for each of the first statements of the prior."""
+    found = facts["statements"]
+    yield from (f"Prior: {one}." for one in found[:MOST_LISTED])
+    if len(found) > MOST_LISTED:
+        yield f"… and {len(found) - MOST_LISTED} more statements."
+
+
+def strongest_lines(facts: Facts) -> Iterator[str]:
     """A line for each of the strongest features: mean and range of its effect."""
     cells = [
         (one["feature"], *(f"{one[name]:+.3g}" for name in EFFECTS))

@@ -1,37 +1,47 @@
-"""The command group: commands are loaded when used, and errors are one line.
+"""The command group, and what commands share: errors, arguments and columns.
 
 Each command is a function or a group of its name, whose module is imported when the
 command is used or listed. These modules import what is slow to load inside their
-functions, so that ``--help`` is fast.
+functions, so that ``--help`` is fast. Errors are one line.
 """
 
+import csv
 import re
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
-from typer import BadParameter, Exit, Option, Typer, echo
+from typer import Argument, BadParameter, Exit, Option, Typer, echo
 from typer.core import TyperGroup
 from typer.main import get_command
 
 from priormtl import __version__
+from priormtl.exceptions import unknown_name
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from typer.models import OptionInfo
+
+    from priormtl.engines import Schema, Source
+
+Facts: TypeAlias = dict[str, Any]  # what a command has to tell, by name, for JSON
 
 COMMANDS = {
     "demo": "main",
     "fit": "fit",
     "predict": "predict",
-    "report": "report",
-    "audit": "report",
+    "report": "predict",
+    "audit": "predict",
     "compare": "compare",
-    "reproduce": "reproduce",
+    "reproduce": "compare",
     "stats": "stats",
     "merge": "stats",
     "data": "data",
 }  # and their modules
-SETTINGS: dict[str, Any] = {
+SETTINGS: Facts = {
     "add_completion": False,
     "rich_markup_mode": None,
     "pretty_exceptions_enable": False,
@@ -42,11 +52,11 @@ SETTINGS: dict[str, Any] = {
 UsageError = BadParameter.__bases__[0]
 
 
-class LazyCommands(Mapping[str, Any]):
+class LazyCommands(Mapping[str, object]):
     """Commands by name, imported when asked for."""
 
-    def __getitem__(self, name: str) -> Any:
-        group = getattr(import_module(f"priormtl.cli.{COMMANDS[name]}"), name)
+    def __getitem__(self, name: str) -> object:
+        group = vars(import_module(f"priormtl.cli.{COMMANDS[name]}"))[name]
         if not isinstance(group, Typer):
             function, group = group, Typer(**SETTINGS)
             group.command(name)(function)
@@ -173,40 +183,36 @@ def print_warnings() -> Iterator[None]:
         echo(f"Warning: {_printable(in_options(words))}", err=True)
 
 
-# What the library advises, in words of the command, which standardises all features.
-ADVICE = {
-    "Raise max_iter, or use standardize=True": "Use a larger --lam",
-    "Use standardize=True, or remove": "Remove",
-    "Raise max_iter": "Use a larger --lam",
-    "cv must leave": "--folds must leave",
-    "use a cv that": "use --folds that",
-    "max_iter": "--lam",
-    "fit_intercept=True": "--intercepts free",
-    "fit_intercept": "--intercepts",
-    "sample_weight": "--weight",
-    "use tabular_model": "use --model tabular",
-    "in smooth.": "in --smooth.",
-    "lam is chosen": "--lam is chosen",
-}
-OPTIONS = ("task", "task_prior", "ties", "missing", "penalty", "smooth", "trees", "lam")
-ASSIGNED = re.compile(
-    rf"""(?<![\w-])({"|".join(OPTIONS)}|--intercepts|cv)=["']?([^\s"';,)]+?)["']?(?=[\s;,.)]|$)"""
-)
-
-
 def in_options(text: str) -> str:
     """A message of the library with options of the command instead of parameters."""
-    for words, meant in ADVICE.items():
+    # What the library advises; the command standardises all features.
+    advice = {
+        "Raise max_iter, or use standardize=True": "Use a larger --lam",
+        "Use standardize=True, or remove": "Remove",
+        "Raise max_iter": "Use a larger --lam",
+        "cv must leave": "--folds must leave",
+        "use a cv that": "use --folds that",
+        "max_iter": "--lam",
+        "fit_intercept=True": "--intercepts free",
+        "fit_intercept": "--intercepts",
+        "sample_weight": "--weight",
+        "use tabular_model": "use --model tabular",
+        "in smooth.": "in --smooth.",
+        "lam is chosen": "--lam is chosen",
+    }
+    names = "task|task_prior|ties|missing|penalty|smooth|trees|lam|--intercepts|cv"
+    value = r"""["']?([^\s"';,)]+?)["']?(?=[\s;,.)]|$)"""
+    for words, meant in advice.items():
         text = text.replace(words, meant)
 
     def option(found: re.Match[str]) -> str:
         name = found[1].lstrip("-").replace("_", "-").replace("cv", "folds")
         return f"--{name} {found[2]}"
 
-    return ASSIGNED.sub(option, text)
+    return re.sub(rf"(?<![\w-])({names})={value}", option, text)
 
 
-def print_json(value: object, **layout: Any) -> None:
+def print_json(value: object, **layout: object) -> None:
     """Print plain values as JSON; NaN and infinity become null."""
     from priormtl.rendering import to_json
 
@@ -235,3 +241,190 @@ def check_output(out: Path | None, *inputs: object) -> None:
             raise ValueError(
                 f"{out} would replace the input {read}. Choose another output file."
             )
+
+
+def open_console(width: int) -> "Console":
+    """Console for tables, as wide as the terminal, or as given where there is none."""
+    from rich.console import Console
+
+    return Console(width=None if Console().is_terminal else width)
+
+
+# Arguments
+
+
+def word_of(known: tuple[str, ...]) -> Callable[[str], str]:
+    """Build a parser of one of these words, which suggests the nearest for others."""
+
+    def word(text: str) -> str:
+        if text not in known:
+            raise BadParameter(str(unknown_name("value", text, known)))
+        return text
+
+    return word
+
+
+def word_option(*known: str, help: str) -> "OptionInfo":
+    return Option(parser=word_of(known), metavar="|".join(known), help=help)
+
+
+def read_location(text: str) -> Path | str:
+    """Read a path, or an address such as s3://bucket/folder, which stays text."""
+    return text if "://" in text else Path(text)
+
+
+DATA_HELP = (
+    "Table to read: a CSV, Parquet or Arrow file, a folder of such files, or an "
+    "address such as s3://bucket/folder."
+)
+Data = Annotated[Path, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)]
+ModelFile = Annotated[
+    Path,
+    Argument(metavar="MODEL", help="Model file of 'priormtl fit' or priormtl.save."),
+]
+Task = Annotated[
+    str | None,
+    Option(
+        metavar="COL[,COL]",
+        help="Column that contains the task of each row; for nested tasks several, "
+        "from coarse to fine, such as district,school.",
+    ),
+]
+Target = Annotated[str, Option(metavar="COL", help="Column to predict.")]
+Weight = Annotated[
+    str | None, Option(metavar="COL", help="Column with the weight of each row.")
+]
+Features = Annotated[
+    str | None,
+    Option(metavar="A,B,C", help="Columns to use as features; by default, all others."),
+]
+Drop = Annotated[
+    str | None, Option(metavar="A,B,C", help="Columns not to use as features.")
+]
+Categories = Annotated[
+    list[str] | None,
+    Option(
+        metavar="COL[=A,B]",
+        help="Treat a column as categorical, with the given values or those that "
+        "occur. Can be repeated.",
+    ),
+]
+Where = Annotated[
+    str | None,
+    Option(metavar="TEXT", help="Read only rows that match, such as 'year >= 2010'."),
+]
+Missing = Annotated[
+    str,
+    word_option(
+        "error",
+        "drop",
+        "mean",
+        help="What to do with missing values: stop with an error, drop the row, or "
+        "fill in the mean of the column.",
+    ),
+]
+Prior = Annotated[
+    str | None,
+    Option(
+        metavar="FILE|natural",
+        help="Prior knowledge about features and tasks: a TOML or CSV file, or "
+        "'natural' for the 20 strongest correlations of features.",
+    ),
+]
+
+
+def _read_delimiter(text: str) -> str:
+    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}
+    found = named.get(text.lower(), text)
+    if len(found) != 1:
+        raise BadParameter(f"must be one character or 'tab': got {text!r}.")
+    return found
+
+
+Delimiter = Annotated[
+    str | None,
+    Option(
+        parser=_read_delimiter,
+        metavar="CHAR",
+        help="Character between the columns of a CSV file; detected by default.",
+    ),
+]
+Decimal = Annotated[
+    str | None,
+    Option(
+        parser=word_of((".", ",")),
+        metavar=".|,",
+        help="Decimal separator of the numbers in a CSV file; detected by default.",
+    ),
+]
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+
+
+def read_schema(
+    task: str,
+    target: str,
+    weight: str | None = None,
+    features: str | None = None,
+    categories: list[str] | None = None,
+    missing: str = "error",
+    drop: str | None = None,
+) -> "Schema":
+    """What the columns of a table mean, from options as typed."""
+    from priormtl.engines import Schema
+
+    return Schema(
+        task,
+        target,
+        weight,
+        split_names(features),
+        read_categories(categories),
+        missing,
+        drop=split_names(drop) or (),
+    )
+
+
+def require_task(task: str | None, source: "Source") -> str:
+    """Return the task column, or ask for it, since one task is hardly ever meant."""
+    if task is not None:
+        from priormtl.data import join_names
+
+        return task if task in source.columns else str(join_names(split_names(task)))
+    names = [name for name in source.columns if source.holds_text(name)]
+    names += [name for name in source.columns if name not in names]
+    raise ValueError(
+        f"--task COL is missing: which column of {source.name} contains the task "
+        f"(school, customer, machine …) of each row? It has {names[:12]}."
+    )
+
+
+def split_names(names: str | None) -> list[str] | None:
+    """Split names at commas; names in double quotes may contain commas."""
+    if names is None:
+        return None
+    found = next(csv.reader([names], skipinitialspace=True), [])
+    return [name.strip() for name in found if name.strip()]
+
+
+def read_periods(text: str) -> dict[str, float | None]:
+    """Columns with their periods, from a text such as hour:24,age; None: not given."""
+    found: dict[str, float | None] = {}
+    for name in split_names(text) or []:
+        column, _, period = name.rpartition(":")
+        try:
+            found[column or name] = float(period) if column else None
+        except ValueError:  # a colon in a name
+            found[name] = None
+    return found
+
+
+def read_categories(texts: list[str] | None) -> dict[str, list[str]]:
+    """Columns and their values, from texts such as sex=f,m."""
+    found = {}
+    for text in texts or []:
+        name, equals, values = text.partition("=")
+        if not name or (equals and not values):
+            raise ValueError(
+                f"--categories must look like COL or COL=A,B: got {text!r}."
+            )
+        found[name] = split_names(values) or []
+    return found

@@ -1,48 +1,37 @@
-"""priormtl predict: predict the rows of a table, batch by batch.
+"""priormtl predict, report and audit: what a model file says about rows of a table.
 
-Columns are found by the names that the model remembers. Predictions are written to CSV
-or Parquet as they are made, to a file that appears only when it is complete.
+Columns are found by the names that the model remembers. ``predict`` reads the table
+batch by batch; predictions are written to CSV or Parquet as they are made, to a file
+that appears only when it is complete. ``report`` and ``audit`` read all rows with a
+task and a target.
 """
 
+import json
 import warnings
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from typer import Option, echo
+from typer import Argument, Option, echo
 
-from priormtl.cli.columns import (
-    Data,
-    Decimal,
-    Delimiter,
-    Json,
-    ModelFile,
-    Where,
-    split_names,
-    word_option,
-)
-from priormtl.cli.main import (
-    check_output,
-    exit_on_error,
-    print_json,
-    print_warnings,
-    require_extra,
-)
+from priormtl.cli import main
 from priormtl.exceptions import DataFileError, unknown_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from sklearn.base import BaseEstimator
 
+    from priormtl._arrays import Array
     from priormtl.design import Design
-
-WRITTEN = ("prediction", "probability", "lower", "upper")  # columns that are added
-ENDINGS = (".csv", ".parquet")
+    from priormtl.engines import Source
+    from priormtl.estimators.tabular import TableFeatures
 
 
 def predict(
-    model: ModelFile,
-    data: Data,
+    model: main.ModelFile,
+    data: main.Data,
     out: Annotated[
         Path, Option(dir_okay=False, help="Table to write: .csv or .parquet.")
     ],
@@ -58,7 +47,7 @@ def predict(
     ] = None,
     unseen: Annotated[
         str | None,
-        word_option(
+        main.word_option(
             "error",
             "shared",
             "nearest",
@@ -75,10 +64,10 @@ def predict(
             "share of new targets, such as 0.9.",
         ),
     ] = None,
-    where: Where = None,
-    delimiter: Delimiter = None,
-    decimal: Decimal = None,
-    as_json: Json = False,
+    where: main.Where = None,
+    delimiter: main.Delimiter = None,
+    decimal: main.Decimal = None,
+    as_json: main.Json = False,
 ) -> None:
     """Predict each row of a table, which may be larger than memory.
 
@@ -95,16 +84,16 @@ def predict(
 
     Example: priormtl predict exams.model new.csv --interval 0.9 --out predictions.csv
     """
-    with require_extra("predict", "cli"):
+    with main.require_extra("predict", "cli"):
         from priormtl import engines
         from priormtl.data import find_task_columns
         from priormtl.estimators import show_progress
         from priormtl.rendering import count_words
     read = written = 0
-    with exit_on_error(), print_warnings():
-        check_output(out, model, data)
-        if out.suffix.lower() not in ENDINGS:
-            raise unknown_name("ending of --out", out.suffix, ENDINGS)
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, model, data)
+        if out.suffix.lower() not in (endings := (".csv", ".parquet")):
+            raise unknown_name("ending of --out", out.suffix, endings)
         predictor = prepare(model, task, identity, unseen, interval)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
         with engines.naming(source.name):
@@ -112,7 +101,7 @@ def predict(
         exact = {*kept, *find_task_columns(predictor.task, source.columns)}
         exact |= {*predictor.text_columns}
         wanted = engines.Wanted(used, exact, task=predictor.task)
-        size = engines.choose_rows(predictor.width + len(used))
+        size = engines.choose_rows(len(predictor.design) + len(used))
         with (
             write_batches(out) as write,
             show_progress(None, None, "predicting", source.size, "bytes") as advance,
@@ -123,15 +112,15 @@ def predict(
                 write(found)
                 read, written = read + batch.num_rows, written + found.num_rows
                 advance(batch.size)
-        if isinstance(predictor, TablePredictor):
-            predictor.warn_of_unseen()
+        predictor.warn_of_unseen()
     # Classes may differ between tasks; then probabilities have no common name.
-    classes: Any = getattr(predictor.model, "classes_", None)
-    shared = classes is not None and not isinstance(classes, list)
-    second = classes.tolist()[1] if shared else None
+    fitted, second = predictor.model.fitted_, None
+    shared = fitted.is_classifier and not isinstance(predictor.model.classes_, list)
+    if shared:
+        second = predictor.model.classes_.tolist()[1]
     if as_json:
         facts = {"file": str(out), "rows": read, "predicted": written}
-        print_json(facts | ({"second_class": second} if shared else {}))
+        main.print_json(facts | ({"second_class": second} if shared else {}))
         return
     gone = read - written
     dropped = f", {gone:,} dropped for missing values" if gone else ""
@@ -141,22 +130,164 @@ def predict(
     echo(f"wrote {out}")
 
 
+def report(
+    model: main.ModelFile,
+    out: Annotated[Path, Option(dir_okay=False, help="HTML page to write.")] = Path(
+        "report.html"
+    ),
+    data: Annotated[
+        Path | None,
+        Option(
+            parser=main.read_location,
+            metavar="DATA",
+            help="Rows to score, preferably new ones: a CSV, Parquet or Arrow file, a "
+            "folder of such files, or an address.",
+        ),
+    ] = None,
+    where: main.Where = None,
+    delimiter: main.Delimiter = None,
+    decimal: main.Decimal = None,
+    task: Annotated[
+        str | None,
+        Option(
+            metavar="COL",
+            help="Column of --data with the tasks; by default, as in the fit.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        Option(
+            metavar="COL",
+            help="Column of --data with the targets; by default, as in the fit.",
+        ),
+    ] = None,
+    title: Annotated[str | None, Option(help="Heading of the page.")] = None,
+    coefficients: Annotated[
+        Path | None,
+        Option(dir_okay=False, help="Also write all coefficients to .csv or .parquet."),
+    ] = None,
+    as_json: Annotated[
+        bool, Option("--json", help="Print the answers as JSON.")
+    ] = False,
+) -> None:
+    """Write a page that shows what a fitted model has learned.
+
+    It shows how well the model predicts, which features matter, whether the prior
+    helped, and which tasks are outliers. The page is one file that works offline.
+    Nothing is fitted.
+
+    Example: priormtl report exams.model --out report.html
+
+    Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
+    """
+    with main.require_extra("report", "cli"):
+        from priormtl import engines
+        from priormtl.reports import report as build_report
+        from priormtl.storage import load
+    with main.exit_on_error(), main.print_warnings():
+        main.check_output(out, model, data)
+        main.check_output(coefficients, model, data)
+        if out == coefficients:
+            raise ValueError(
+                f"--coefficients and --out must be different files: both are {out}."
+            )
+        fitted = load(model)
+        rows: main.Facts = {}
+        if data is not None:
+            source = engines.open_source(
+                data, where, delimiter=delimiter, decimal=decimal
+            )
+            rows = read_known_rows(fitted, source, task=task, target=target)
+        elif task is not None or target is not None:
+            raise ValueError("--task and --target are columns of --data. Give --data.")
+        elif where is not None:
+            raise ValueError("--where chooses rows of --data. Give --data.")
+        named = None if data is None else data.name
+        made = build_report(fitted, **rows, title=title, source=named)
+        made.save(out, coefficients=coefficients)
+    findings = json.loads(made.to_json())["findings"]
+    if as_json:
+        main.print_json({"file": str(out), "findings": findings}, ensure_ascii=False)
+        return
+    for finding in findings:
+        echo(f"{finding['question']} {finding['value']}.")
+    echo(f"wrote {out}")
+
+
+def audit(
+    model: main.ModelFile,
+    data: Annotated[
+        Path,
+        Argument(
+            parser=main.read_location,
+            metavar="DATA",
+            help="Rows that the model was fitted to: a CSV, Parquet or Arrow file, a "
+            "folder of such files, or an address.",
+        ),
+    ],
+    where: main.Where = None,
+    delimiter: main.Delimiter = None,
+    decimal: main.Decimal = None,
+    task: Annotated[
+        str | None,
+        Option(metavar="COL", help="Column with the tasks; by default as fitted."),
+    ] = None,
+    target: Annotated[
+        str | None,
+        Option(metavar="COL", help="Column with the targets; by default as fitted."),
+    ] = None,
+    folds: Annotated[
+        int,
+        Option(min=0, help="Folds to compare fits with and without prior; 0: skip."),
+    ] = 5,
+    as_json: Annotated[
+        bool, Option("--json", help="Print all values as JSON.")
+    ] = False,
+) -> None:
+    """Test whether the data agree with the prior of a fitted model.
+
+    Each statement of the prior is tested, and held-out rows are predicted with and
+    without the prior.
+
+    Example: priormtl audit sales.model sales.csv
+
+    Example: priormtl audit sales.model sales.csv --folds 0 --json
+    """
+    with main.require_extra("audit", "cli"):
+        from priormtl import engines
+        from priormtl.audits import audit_prior
+        from priormtl.storage import load
+    with main.exit_on_error(), main.print_warnings():
+        fitted = load(model)
+        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
+        rows = read_known_rows(fitted, source, task=task, target=target)
+        found = audit_prior(fitted, **rows, cv=folds or None)
+    echo(found.to_json() if as_json else str(found))
+
+
 # Predictions
 
 
 class Predictor(NamedTuple):
     """A model, and the columns of a table that it needs."""
 
-    model: Any
-    design: "Design"
-    task: str | None  # column
+    model: "BaseEstimator"
+    task: str | None  # column of the table; a pipeline may call it otherwise
     kept: tuple[str, ...]  # columns that are copied beside the predictions
-    coverage: float | None = None  # of intervals
+    coverage: float | None  # of intervals
+    unseen: Counter[Hashable]  # rows of tasks that were not seen in the fit
 
     @property
-    def width(self) -> int:
-        """Number of features."""
-        return len(self.design)
+    def features(self) -> "TableFeatures | None":
+        """First step of a pipeline of ``tabular_model``; None for linear models."""
+        from priormtl.estimators import TabularPipeline
+
+        return self.model[0] if isinstance(self.model, TabularPipeline) else None
+
+    @property
+    def design(self) -> "Design":
+        found = self.features
+        return self.model.fitted_.design if found is None else found.design_
 
     @property
     def text_columns(self) -> list[str]:
@@ -165,158 +296,112 @@ class Predictor(NamedTuple):
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
         """Columns to read from a table with these columns."""
-        kept = _raw_columns(self.kept, self.task, names)
-        return tuple(dict.fromkeys([*kept, *self.design.used_columns(names)]))
+        from priormtl.data import find_task_columns
+
+        sources = self.design.sources
+        if self.features is None:
+            sources = self.design.used_columns(names)
+        own = self.kept if self.task is None else (*self.kept, self.task)
+        found: list[str] = []
+        for name in (*own, *sources):
+            # The task may be joined from several columns.
+            parts = find_task_columns(name, names) if name == self.task else [name]
+            found += map(str, parts)
+        for name in found:
+            if name not in names:
+                raise unknown_name("column", name, names)
+        return tuple(dict.fromkeys(found))
 
     def predict(self, table: "pa.Table") -> "pa.Table":
-        """Kept columns and predictions; rows with gaps are dropped as in the fit."""
+        """Kept columns and predictions; missing values are treated as in the fit."""
         import numpy as np
         import pyarrow as pa
 
-        model, design = self.model, self.design
-        if design.missing == "drop":
-            gaps = design.gaps(table)
+        table, arguments = self._read(table)
+        rows, fitted = table.num_rows, self.model.fitted_
+
+        def ask(method: Callable[..., "Array"], *shape: int, **more: object) -> "Array":
+            # Models refuse tables without rows.
+            return method(**arguments, **more) if rows else np.empty((0, *shape))
+
+        added = ("prediction", "probability", "lower", "upper")
+        names = [f"{n}_given" if n in added else n for n in self.kept]
+        found = table.select(list(self.kept)).rename_columns(names)
+        values = pa.array(ask(self.model.predict))
+        if fitted.is_classifier:
+            # Rows of a batch need not show all classes, from which the type follows.
+            kind = pa.array(np.ravel(self.model.classes_).tolist()).type
+            values = pa.array(values.to_pylist(), kind)
+        found = found.append_column("prediction", values)
+        if fitted.is_classifier and fitted.loss == "logistic":
+            shares = ask(self.model.predict_proba, 2)
+            found = found.append_column("probability", pa.array(shares[:, 1]))
+        if self.coverage is not None:
+            ends = ask(self.model.predict_interval, 2, coverage=self.coverage)
+            for name, part in zip(("lower", "upper"), ends.T, strict=True):
+                found = found.append_column(name, pa.array(part.copy()))
+        return found
+
+    def _read(self, table: "pa.Table") -> tuple["pa.Table", main.Facts]:
+        """Rows that are predicted, and the arguments of the model for them."""
+        import pyarrow as pa
+
+        if self.features is not None:
+            assert self.task is not None
+            labels = table[self.task]
+            if labels.null_count:
+                raise ValueError(
+                    f"column {self.task!r} must name the task of each row: "
+                    f"{labels.null_count:,} are missing. Use --where, or give them a "
+                    "name: new tasks are predicted by what all tasks share."
+                )
+            known = set(self.model.fitted_.labels)
+            for pair in labels.value_counts().to_pylist():
+                if pair["values"] not in known:
+                    self.unseen[pair["values"]] += pair["counts"]
+            return table, {"X": as_fitted(self.features, table, labels)}
+        if self.design.missing == "drop":
+            gaps = self.design.gaps(table)
             if self.task is not None:
                 gaps = gaps | table[self.task].is_null().to_numpy()
             table = table.filter(pa.array(~gaps)) if gaps.any() else table
-        names = [f"{n}_given" if n in WRITTEN else n for n in self.kept]
-        found = table.select(list(self.kept)).rename_columns(names)
-        rows = table.num_rows
-        labels = [model.tasks_.tolist()[0]] * rows  # a model of one task
+        labels = self.model.fitted_.labels[:1] * table.num_rows  # a model of one task
         if self.task is not None:
             labels = table[self.task]
-        if design.is_plain:
-            table = table.select(list(design))
-        values = model.predict(table, task=labels) if rows else np.empty(0)
-        shares = None
-        if hasattr(model, "predict_proba"):
-            shares = np.empty((0, 2))
-            if rows:
-                shares = model.predict_proba(table, task=labels)
-        found = _append(found, model, values, shares)
-        if self.coverage is None:
-            return found
-        ends = np.empty((0, 2))
-        if rows:
-            ends = model.predict_interval(table, task=labels, coverage=self.coverage)
-        return _append_interval(found, ends)
-
-
-class TablePredictor(NamedTuple):
-    """A pipeline of ``tabular_model``, and the columns of a table that it needs."""
-
-    model: Any
-    task: str  # column of the table; the pipeline may call it otherwise
-    kept: tuple[str, ...]
-    unseen: dict[Any, int]  # rows of tasks that were not seen in the fit
-    known: frozenset[Any]
-    coverage: float | None = None  # of intervals
-
-    @property
-    def width(self) -> int:
-        return int(self.model[-1].n_features_in_)
-
-    @property
-    def text_columns(self) -> list[str]:
-        return list(self.model[0].design_.text_sources)
-
-    def used_columns(self, names: list[str]) -> tuple[str, ...]:
-        used = (self.task, *self.kept, *self.model[0].design_.sources)
-        return tuple(dict.fromkeys(_raw_columns(used, self.task, names)))
-
-    def predict(self, table: "pa.Table") -> "pa.Table":
-        """Kept columns and predictions; gaps of features are filled as in the fit."""
-        import numpy as np
-        import pyarrow as pa
-
-        from priormtl.data import find_task_columns, join_names
-
-        features, rows = self.model[0], table.num_rows
-        names = [f"{n}_given" if n in WRITTEN else n for n in self.kept]
-        found = table.select(list(self.kept)).rename_columns(names)
-        if table[self.task].null_count:
-            raise ValueError(
-                f"column {self.task!r} must name the task of each row: "
-                f"{table[self.task].null_count:,} are missing. Use --where, or give "
-                "them a name: new tasks are predicted by what all tasks share."
-            )
-        if rows:
-            for pair in table[self.task].value_counts().to_pylist():
-                if pair["values"] not in self.known:
-                    label = pair["values"]
-                    self.unseen[label] = self.unseen.get(label, 0) + pair["counts"]
-        # Columns that the fit has seen but does not use need not be there.
-        seen = list(map(str, features.feature_names_in_))
-        tasks = find_task_columns(features.task, seen)
-        columns = {join_names(features.task): table[self.task]}
-        for name in seen:
-            if name not in tasks:
-                used = name in features.design_.sources
-                columns[name] = table[name] if used else pa.nulls(rows)
-        frame = pa.table(columns)
-        values = self.model.predict(frame) if rows else np.empty(0)
-        shares = None
-        if self.model.fitted_.is_classifier:
-            shares = self.model.predict_proba(frame) if rows else np.empty((0, 2))
-        found = _append(found, self.model, values, shares)
-        if self.coverage is None:
-            return found
-        ends = np.empty((0, 2))
-        if rows:
-            ends = self.model.predict_interval(frame, coverage=self.coverage)
-        return _append_interval(found, ends)
+        plain = self.design.is_plain
+        X = table.select(list(self.design)) if plain else table
+        return table, {"X": X, "task": labels}
 
     def warn_of_unseen(self) -> None:
         """Say once how many rows have tasks that were not seen in the fit."""
         if self.unseen:
             from priormtl.rendering import count_words
 
-            rows = count_words(sum(self.unseen.values()), "row")
-            tasks, first = (
-                count_words(len(self.unseen), "task"),
-                next(iter(self.unseen)),
-            )
+            rows = count_words(self.unseen.total(), "row")
+            tasks = count_words(len(self.unseen), "task")
             warnings.warn(
-                f"{rows} of {tasks} not seen in the fit, such as {first!r}, were "
-                "predicted by what all tasks share.",
+                f"{rows} of {tasks} not seen in the fit, such as "
+                f"{next(iter(self.unseen))!r}, were predicted by what all tasks share.",
                 stacklevel=2,
             )
 
 
-def _raw_columns(used: tuple[str, ...], task: object, names: list[str]) -> list[str]:
-    """Columns of a table with these names; the task may be joined from several."""
-    from priormtl.data import find_task_columns
-
-    found: list[str] = []
-    for name in used:
-        found += map(str, find_task_columns(name, names)) if name == task else [name]
-    for name in found:
-        if name not in names:
-            raise unknown_name("column", name, names)
-    return found
-
-
-def _append(found: "pa.Table", model: object, values: Any, shares: Any) -> "pa.Table":
-    """Table with predictions and probabilities as further columns."""
-    import numpy as np
+def as_fitted(
+    features: "TableFeatures", table: "pa.Table", labels: "pa.ChunkedArray"
+) -> "pa.Table":
+    """Table as a pipeline expects it; columns that it does not use may be absent."""
     import pyarrow as pa
 
-    if not hasattr(model, "classes_"):
-        return found.append_column("prediction", pa.array(values))
-    # Rows of a batch need not show all classes, from which the type follows.
-    kind = pa.array(np.ravel(model.classes_).tolist()).type
-    found = found.append_column("prediction", pa.array(values.tolist(), kind))
-    if shares is not None:
-        found = found.append_column("probability", pa.array(shares[:, 1]))
-    return found
+    from priormtl.data import find_task_columns, join_names
 
-
-def _append_interval(found: "pa.Table", ends: Any) -> "pa.Table":
-    """Table with both ends of intervals as further columns."""
-    import pyarrow as pa
-
-    lower, upper = (pa.array(part.copy()) for part in ends.T)
-    return found.append_column("lower", lower).append_column("upper", upper)
+    seen = list(map(str, features.feature_names_in_))
+    tasks = find_task_columns(features.task, seen)
+    columns = {join_names(features.task): labels}
+    for name in seen:
+        if name not in tasks:
+            used = name in features.design_.sources
+            columns[name] = table[name] if used else pa.nulls(len(labels))
+    return pa.table(columns)
 
 
 def prepare(
@@ -325,7 +410,7 @@ def prepare(
     identity: list[str] | None,
     unseen: str | None = None,
     coverage: float | None = None,
-) -> Predictor | TablePredictor:
+) -> Predictor:
     """Load a model, and find out which columns of a table it needs."""
     from priormtl.data import join_names
     from priormtl.estimators import TabularPipeline, linear_part
@@ -333,38 +418,33 @@ def prepare(
     from priormtl.storage import load
 
     model = load(path)
-    if task is not None:
-        task = join_names(split_names(task))
+    linear, fitted = linear_part(model), model.fitted_
+    column = task and join_names(main.split_names(task))
     if coverage is not None:
         coverage = check_coverage(coverage, "--interval")
-        if not hasattr(model, "predict_interval"):
+        if fitted.is_classifier:
             raise ValueError(f"--interval needs a regressor: {path} is a classifier.")
-    if isinstance(model, TabularPipeline):
-        linear = linear_part(model)
-        if unseen is not None:
-            linear.set_params(unseen_tasks=unseen)
-        column = task or join_names(model[0].task)
-        known = frozenset(linear.tasks_.tolist())
-        copied = tuple(dict.fromkeys([*(identity or ()), column]))
-        return TablePredictor(model, column, copied, {}, known, coverage)
-    design = model.fitted_.design
-    if design is None:
-        raise DataFileError(
-            f"{path} must contain the names of its features to find them in a table. "
-            "Fit it to a data frame."
-        )
-    named = join_names(model.task)
-    named = named if isinstance(named, str) else None
-    column = task or design.task or named
-    if column is None and len(model.tasks_) > 1:
-        raise ValueError(
-            f"{path} does not say which column contains the tasks. Give --task COL."
-        )
-    model.set_params(task=None)  # labels are given
     if unseen is not None:
-        model.set_params(unseen_tasks=unseen)
+        linear.set_params(unseen_tasks=unseen)
+    if isinstance(model, TabularPipeline):
+        column = column or join_names(model[0].task)
+    else:
+        if fitted.design is None:
+            raise DataFileError(
+                f"{path} must contain the names of its features to find them in a "
+                "table. Fit it to a data frame."
+            )
+        named = join_names(model.task)
+        column = column or fitted.design.task or (named if named else None)
+        if not isinstance(column, str) and len(fitted.tasks) > 1:
+            raise ValueError(
+                f"{path} does not say which column contains the tasks. Give --task COL."
+            )
+        column = column if isinstance(column, str) else None
+        model.set_params(task=None)  # labels are given
     kept = [*(identity or ()), *([] if column is None else [column])]
-    return Predictor(model, design, column, tuple(dict.fromkeys(kept)), coverage)
+    copied = tuple(dict.fromkeys(kept))
+    return Predictor(model, column, copied, coverage, Counter())
 
 
 @contextmanager
@@ -377,7 +457,7 @@ def write_batches(out: Path) -> Iterator[Callable[["pa.Table"], None]]:
 
     build = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
     with write_aside(out) as temporary, ExitStack() as stack:
-        opened: list[tuple[Any, pa.Schema]] = []
+        opened: list[tuple[csv.CSVWriter | parquet.ParquetWriter, pa.Schema]] = []
 
         def write(table: pa.Table) -> None:
             if not opened:
@@ -398,3 +478,99 @@ def write_batches(out: Path) -> Iterator[Callable[["pa.Table"], None]]:
         except pa.ArrowException as error:
             reason = str(error).splitlines()[0].rstrip(".")
             raise ValueError(f"{out} cannot be written: {reason}.") from None
+
+
+# Rows with targets
+
+
+def read_known_rows(
+    model: "BaseEstimator",
+    data: "Source | Path",
+    *,
+    task: str | None,
+    target: str | None,
+) -> main.Facts:
+    """X, y and task of a table, as arguments; columns are the model's own."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from sklearn.pipeline import Pipeline
+
+    from priormtl.data import join_names
+    from priormtl.engines import naming, open_source
+    from priormtl.engines.columns import join_tasks
+
+    features = model[0] if isinstance(model, Pipeline) else None
+    design = model.fitted_.design if features is None else features.design_
+    column = model.task if features is None else features.task
+    if design is not None:
+        column, target = design.task or column, target or design.target
+    if task is not None or isinstance(join_names(column), str):
+        task = join_names(column if task is None else main.split_names(task))
+    for option, given in (("task", task), ("target", target)):
+        if given is None:
+            raise ValueError(
+                f"--data needs --{option} COL, because the model file does not name "
+                f"its {option} column."
+            )
+    source = open_source(data)
+    try:
+        table = source.dataset.to_table(filter=source.where)
+    except (pa.ArrowException, UnicodeError) as error:
+        reason = str(error).splitlines()[0].rstrip(".")
+        raise DataFileError(f"{source.name} cannot be read: {reason}.") from None
+    table = join_tasks(table, task)
+    present = table.column_names
+    encodes = design is not None and features is None and not design.is_plain
+    with naming(source.name):
+        needed = () if design is None else design.sources
+        if encodes:
+            needed = design.used_columns(present)
+        for name in (task, target, *needed):
+            if name not in present:
+                raise unknown_name("column", name, present)
+    table = table.filter(pc.and_(table[task].is_valid(), table[target].is_valid()))
+    if encodes and design.missing == "drop":
+        table = table.filter(pa.array(~design.gaps(table)))
+    if not table.num_rows:
+        raise DataFileError(
+            f"{source.name} must have rows with known {task!r} and {target!r}."
+        )
+    y, labels = table[target], table[task]
+    _check_targets(model, source.name, target, y)
+    if features is not None:
+        return {"X": as_fitted(features, table, labels), "y": y}
+    X = table  # a design knows what the columns mean
+    if design is None:
+        others = [name for name in present if name not in (task, target)]
+        X = np.column_stack([table[name].to_numpy() for name in others])
+    elif not encodes:
+        X = table.select(list(design.names))
+    named = join_names(model.task)
+    if named is None:
+        return {"X": X, "y": y, "task": labels}
+    if named not in X.column_names:
+        X = X.append_column(named, labels)
+    return {"X": X, "y": y}
+
+
+def _check_targets(
+    model: "BaseEstimator", data: str, target: object, column: "pa.ChunkedArray"
+) -> None:
+    """Refuse texts for a regressor, and numbers whose scores would overflow."""
+    import numpy as np
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) and not model.fitted_.is_classifier:
+        raise DataFileError(
+            f"{data}: column {target!r} must hold numbers: got text such as "
+            f"{column[0].as_py()!r}."
+        )
+    if pa.types.is_floating(column.type):
+        largest, values = 1e100, column.to_numpy()  # as in fits
+        wrong = values[~(np.abs(values) <= largest)]
+        if len(wrong):
+            raise DataFileError(
+                f"{data}: column {target!r} must hold finite numbers up to "
+                f"{largest:g}: got {wrong[0]:g}. Replace or drop such values."
+            )

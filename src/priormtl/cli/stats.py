@@ -11,31 +11,29 @@ from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Option, echo
 
-from priormtl.cli import columns, main
+from priormtl.cli import main
 
 if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
 
-MOST_NAMES = 8
-
 
 def stats(
-    data: columns.Data,
-    target: columns.Target,
+    data: main.Data,
+    target: main.Target,
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    task: columns.Task = None,
-    weight: columns.Weight = None,
-    features: columns.Features = None,
-    drop: columns.Drop = None,
-    categories: columns.Categories = None,
-    where: columns.Where = None,
-    missing: columns.Missing = "error",
-    delimiter: columns.Delimiter = None,
-    decimal: columns.Decimal = None,
+    task: main.Task = None,
+    weight: main.Weight = None,
+    features: main.Features = None,
+    drop: main.Drop = None,
+    categories: main.Categories = None,
+    where: main.Where = None,
+    missing: main.Missing = "error",
+    delimiter: main.Delimiter = None,
+    decimal: main.Decimal = None,
     min_rows: Annotated[
         int, Option(min=1, help="Leave out tasks with fewer rows than this.")
     ] = 1,
-    as_json: columns.Json = False,
+    as_json: main.Json = False,
 ) -> None:
     """Write the sufficient statistics of each task, all that a regression needs.
 
@@ -55,8 +53,8 @@ def stats(
     with main.exit_on_error(), main.print_warnings():
         main.check_output(out, data)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        named = columns.require_task(task, source)
-        schema = columns.read_schema(
+        named = main.require_task(task, source)
+        schema = main.read_schema(
             named, target, weight, features, categories, missing, drop
         )
         found = read_source(source, schema)
@@ -82,7 +80,7 @@ def merge(
         list[Path], Argument(help="Statistics files of 'priormtl stats'.")
     ],
     out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    as_json: columns.Json = False,
+    as_json: main.Json = False,
 ) -> None:
     """Add statistics of different rows, as if all rows had been read together.
 
@@ -141,8 +139,8 @@ def read_sites(files: Sequence[Path]) -> "Iterator[TaskStatistics]":
         first = first or part
         ours, theirs = part.features or (), first.features or ()
         if ours != theirs or part.shape[0] != first.shape[0]:
-            lacking = [name for name in theirs if name not in ours][:MOST_NAMES]
-            besides = [name for name in ours if name not in theirs][:MOST_NAMES]
+            lacking = [name for name in theirs if name not in ours][:8]
+            besides = [name for name in ours if name not in theirs][:8]
             sides = {"lacks": lacking, "also has": besides}
             words = [f"{verb} {names}" for verb, names in sides.items() if names]
             what = ", ".join(words) or "has a different order or number of features"

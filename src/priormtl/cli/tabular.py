@@ -9,27 +9,36 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from priormtl.cli.linear import (
+    column_lines,
+    common_facts,
+    split_prior,
+    statement_lines,
+    strongest_lines,
+)
+from priormtl.cli.main import Facts
 from priormtl.exceptions import DataFileError, FoldsError
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from sklearn.base import BaseEstimator
 
+    from priormtl._arrays import Array
     from priormtl.engines import Schema, Source
+    from priormtl.estimators import TabularPipeline
 
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
-ERRORS = {False: "root mean squared error", True: "log-loss"}  # by classify
-MOST_NAMES = 4  # of columns with curves
-MOST_TASKS = 3  # that stand out and are named
 
 
 class Frame(NamedTuple):
     """A table in memory: features with the task, targets and weights."""
 
     X: "pa.Table"
-    y: Any  # (n,) numpy array
-    weight: Any  # (n,) or None
+    y: "np.ndarray"  # (n,)
+    weight: "Array | None"  # (n,)
     rows: int  # that were read
     dropped: int
 
@@ -37,10 +46,13 @@ class Frame(NamedTuple):
 # Reading
 
 
-def read_frame(source: "Source", schema: "Schema", *, exact: bool) -> Frame | None:
+def read_frame(
+    source: "Source", schema: "Schema", *, exact: bool, complete: bool = False
+) -> Frame | None:
     """Read a table as it is; None if it is too large.
 
-    ``exact`` keeps integers of CSV files as targets, as classes need it.
+    ``exact`` keeps integers of CSV files as targets, as classes need it; ``complete``
+    treats gaps in features as those in targets.
     """
     import numpy as np
     import pyarrow as pa
@@ -67,7 +79,9 @@ def read_frame(source: "Source", schema: "Schema", *, exact: bool) -> Frame | No
         raise DataFileError(f"{source.name} has no rows, or none that match --where.")
     # Features may have gaps; tasks, targets and weights may not.
     gone = np.zeros(rows, dtype=bool)
-    for name in (schema.task, schema.target, schema.weight):
+    used = schema.feature_columns(source.columns)
+    known = used if complete else ()
+    for name in (schema.task, schema.target, schema.weight, *known):
         gaps = None if name is None else find_gaps(table[name])
         if gaps is None or not gaps.any():
             continue
@@ -85,13 +99,13 @@ def read_frame(source: "Source", schema: "Schema", *, exact: bool) -> Frame | No
     weight = None
     if schema.weight is not None:
         weight = table[schema.weight].to_numpy().astype(np.float64)
-    used = [*schema.feature_columns(source.columns), schema.task]
-    X = as_categories(table.select(used), schema.categories or {}, source.name)
+    X = table.select([*used, schema.task])
+    X = as_categories(X, schema.categories or {}, source.name)
     return Frame(X, table[schema.target].to_numpy(), weight, rows, int(gone.sum()))
 
 
 def as_categories(
-    table: "pa.Table", columns: Mapping[str, Any], name: str
+    table: "pa.Table", columns: Mapping[str, Sequence[str]], name: str
 ) -> "pa.Table":
     """Table with these columns as categories; values that are given must be all."""
     import pyarrow as pa
@@ -121,22 +135,28 @@ def fit_frame(
     *,
     classify: bool,
     prior: object,
-) -> Any:
+) -> "TabularPipeline":
     """Fit ``tabular_model``; names in a prior file must be those of its features."""
     from priormtl import tabular_model
-    from priormtl.cli.linear import split_prior
     from priormtl.design import Design
     from priormtl.estimators.tabular import TableFeatures
-    from priormtl.priors import PriorFile
+    from priormtl.priors import FeaturePrior, PriorFile
 
     design = Design(())
     if isinstance(prior, PriorFile):
-        features = TableFeatures(schema.task, settings.get("smooth", "auto"))
+        known = FeaturePrior.from_file(prior) if prior.feature_relations else None
+        straight = () if known is None else known.features_in_units
+        features = TableFeatures(
+            schema.task,
+            settings.get("smooth", "auto"),
+            tuple(sorted(map(str, straight))),
+            settings.get("crossed", "auto"),
+        )
         design = features.fit(frame.X).design_
     tasks = frame.X[schema.task].unique().to_pylist()
-    known = split_prior(prior, design, tasks)
+    given = split_prior(prior, design, tasks)
     kind = "classifier" if classify else "regressor"
-    model = tabular_model(kind, task=schema.task, **{**settings, **known})
+    model = tabular_model(kind, task=schema.task, **{**settings, **given})
     try:
         model.fit(frame.X, frame.y, model__sample_weight=frame.weight)
     except FoldsError as error:
@@ -172,49 +192,43 @@ def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
 # What is printed
 
 
-def describe(model: Any, frame: Frame, out: Path, *, classify: bool) -> dict[str, Any]:
+def describe(
+    model: "TabularPipeline", frame: Frame, out: Path, *, classify: bool
+) -> Facts:
     """Summary of a fit, for JSON."""
-    from priormtl.cli.linear import list_effects, list_statements
     from priormtl.estimators import linear_part
     from priormtl.priors import curves_of
 
     features, last = model[0], model[-1]
     linear = linear_part(model)
     summary = linear.summary()
-    certificate = summary.certificate
     structure = dict(linear.structure_)
     shape = structure.pop("smooth", "varying")  # of all curves
     names, curves = linear.design_.names, curves_of(linear.feature_prior_)
     wiggles = {names[j] for group in curves.values() for j in group}
     curved = list(curves) if shape != "straight" else []
+    metric = "log-loss" if classify else "root mean squared error"
     error, baseline = held_out_errors(last, frame, features.task, classify=classify)
     return {
         "file": str(out),
         "model": "tabular",
         "rows": frame.rows,
         "dropped": frame.dropped,
-        "tasks": summary.n_tasks,
+        **common_facts(summary, wiggles),
         "columns": len(features.design_.sources),
-        "features": summary.n_features,
-        "used_features": summary.n_selected,
         "structure": {name: _plain(value) for name, value in structure.items()},
         "smooth": curved,
         "smooth_effects": shape,
         "trees": None if last is linear else last.trees_weight_,
         "outlier_tasks": [_plain(t) for t in summary.outliers or ()],
         "folds": linear.n_splits_,
-        "scores": {ERRORS[classify]: error},
-        "baseline": {ERRORS[classify]: baseline},
-        "objective": certificate.objective,
-        "gap": certificate.gap,
-        "relative_gap": certificate.relative,
-        "statements": list_statements(summary),
+        "scores": {metric: error},
+        "baseline": {metric: baseline},
         "stand_out": list_far_tasks(linear),
-        "strongest": list_effects(summary, wiggles),
     }
 
 
-def list_far_tasks(model: Any) -> list[dict[str, Any]]:
+def list_far_tasks(model: "BaseEstimator") -> list[Facts]:
     """Tasks whose effect at average features is furthest from the mean, for certain.
 
     Intervals of 95 %; without them (classes, large models) there are no such tasks.
@@ -227,12 +241,12 @@ def list_far_tasks(model: Any) -> list[dict[str, Any]]:
     sure.sort(key=lambda one: -min(abs(one.lower), abs(one.upper)))
     return [
         {"task": _plain(one.task), "from": one.lower, "to": one.upper}
-        for one in sure[:MOST_TASKS]
+        for one in sure[:3]
     ]
 
 
 def held_out_errors(
-    last: Any, frame: Frame, task: str, *, classify: bool
+    last: "BaseEstimator", frame: Frame, task: str, *, classify: bool
 ) -> tuple[float, float]:
     """Error of held-out rows, and that of the mean of each task on the same folds."""
     import numpy as np
@@ -270,16 +284,17 @@ def held_out_errors(
     return tuple(float(np.sqrt(shares @ one / shares.sum())) for one in both)  # type: ignore[return-value]
 
 
-def _plain(value: object) -> Any:
+def _plain(value: object) -> object:
     """Value for JSON: priors by name, arrays as lists."""
+    import numpy as np
+
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    return value.tolist() if hasattr(value, "tolist") else str(value)
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else str(value)
 
 
-def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
+def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     """Summary of a fit as lines of text."""
-    from priormtl.cli.linear import statement_lines, strongest_lines
     from priormtl.rendering import count_words
 
     dropped = facts["dropped"]
@@ -287,6 +302,7 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
     tasks = count_words(facts["tasks"], "task")
     columns = count_words(facts["columns"], "column")
     yield f"{count_words(facts['rows'], 'row')}{left_out}, {tasks}, {columns} used."
+    yield from column_lines(facts)
     yield f"Model: tabular ({reason})."
     yield f"Chosen by cross-validation: {', '.join(structure_words(facts))}."
     [(metric, error)] = facts["scores"].items()
@@ -312,15 +328,10 @@ def to_lines(facts: Mapping[str, Any], reason: str) -> Iterator[str]:
         yield from strongest_lines(facts)
 
 
-def _list(names: Sequence[str]) -> str:
-    """Names of a few columns; the first ones, and how many, of many."""
-    if len(names) > MOST_NAMES:
-        return f"{len(names)} columns: {', '.join(names[:MOST_NAMES])}, …"
-    return ", ".join(names[:-1]) + " and " * (len(names) > 1) + names[-1]
-
-
-def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
+def structure_words(facts: Facts) -> Iterator[str]:
     """What was chosen or given, in plain words."""
+    from priormtl.rendering import join_words
+
     found = facts["structure"]
     adaptive = found["ties"] == "adaptive"
     ties = "as estimated for each feature" if adaptive else "equally for all features"
@@ -339,7 +350,11 @@ def structure_words(facts: Mapping[str, Any]) -> Iterator[str]:
         curves = (
             "one for all tasks" if facts["smooth_effects"] == "common" else "by task"
         )
-        yield f"curves of {_list(facts['smooth'])} ({curves})"
+        names = join_words(facts["smooth"])
+        if len(facts["smooth"]) > 4:
+            first = ", ".join(facts["smooth"][:4])
+            names = f"{len(facts['smooth'])} columns: {first}, …"
+        yield f"curves of {names} ({curves})"
     else:
         yield "no curves"
     trees = facts["trees"]

@@ -56,6 +56,7 @@ from priormtl.data.tables import (
     one_vs_rest,
     read_matrix,
     read_targets,
+    split_offset_columns,
     split_task_column,
     stack_tasks,
     take_rows,

@@ -186,7 +186,7 @@ class DeviceRows(StackedRows):
     @classmethod
     def of(cls, data: StackedRows, device: object) -> "DeviceRows":
         parts = data.X, data.y, data.weight, data.tasks, data.features, data.starts
-        return cls(*parts, device)
+        return cls(*parts, device, offset=data.offset)
 
     @property
     def tensor(self) -> Tensor:

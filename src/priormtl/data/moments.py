@@ -352,6 +352,9 @@ class CentredSamples:
 
 
 def centre_samples(data: TaskData) -> CentredSamples:
+    """Samples about their task's mean, targets less the offset."""
+    if data.offset is not None:
+        data = data.without_offset()
     y_mean = data.task_sums(data.weight * data.y) / data.task_weight
     y = np.where(data.weight > 0, data.y - data.spread(y_mean), 0.0)
     means = data.feature_means

@@ -96,6 +96,8 @@ def to_device(
 
 def summarize_rows(X: Any, data: Any, device: Any) -> TaskStatistics:
     """Statistics of stacked rows, computed where the tensor X is."""
+    if data.offset is not None:
+        data = data.without_offset()
     y, weight = (as_tensor(values, device) for values in (data.y, data.weight))
     found = DeviceProducts(X, y, weight, data.starts, device)
     return TaskStatistics(
@@ -223,6 +225,9 @@ def large_tasks(
 
 
 def summarize_tasks(data: TaskData) -> TaskStatistics:
+    """Statistics of the samples, targets less the offset."""
+    if data.offset is not None:
+        data = data.without_offset()
     m = len(data.tasks)
     if isinstance(data, SharedRows) and data.has_one_gram:
         kept = data.weight[:, 0] > 0

@@ -62,15 +62,58 @@ def split_task_column(X: Any, task: Hashable) -> tuple[Any, Any]:
     return frame.select(nw.nth(others)).to_native(), labels
 
 
-def _split_array_column(X: object, task: Hashable) -> tuple[Any, Any]:
+def split_offset_columns(
+    X: Any, exposure: Hashable, offset: Hashable
+) -> tuple[Any, Array | None]:
+    """Take the columns of exposure and offset out of X, and log exposure + offset (n,).
+
+    Both are names in a frame, or positions in an array.
+    """
+    roles = {"exposure": exposure, "offset": offset}
+    roles = {role: column for role, column in roles.items() if column is not None}
+    if len(set(roles.values())) < len(roles):
+        raise ValueError(f"exposure and offset must be two columns: got {offset!r}.")
+    total: Array | None = None
+    # Later positions first, so that the others stay.
+    order = sorted(roles.items(), key=lambda one: str(one[1]).zfill(20), reverse=True)
+    for role, column in order:
+        frame = as_frame(X)
+        if frame is None:
+            X, values = _split_array_column(X, column, role)
+        elif column not in frame.columns:
+            raise ValueError(
+                f"X must have the column {column!r} of {role}, in fit and predict: got "
+                f"{', '.join(map(repr, frame.columns[:8]))}."
+            )
+        else:
+            X, values = split_task_column(X, column)
+        numbers = read_targets(values, role)
+        if not np.all(np.isfinite(numbers)):
+            raise ValueError(f"{role} must be finite in all rows of {column!r}.")
+        if role == "exposure":
+            if not np.all(numbers > 0):
+                raise ValueError(
+                    f"exposure must be above 0 in all rows of {column!r}: got "
+                    f"{numbers[~(numbers > 0)][0]:g}. Drop these rows."
+                )
+            numbers = np.log(numbers)
+        total = numbers if total is None else total + numbers
+    return X, total
+
+
+def _split_array_column(
+    X: object, task: Hashable, role: str = "task"
+) -> tuple[Any, Any]:
     if isinstance(task, bool) or not isinstance(task, int | np.integer):
         raise ValueError(
-            f"task={task!r} names a column, but X has no column names. Pass a data "
+            f"{role}={task!r} names a column, but X has no column names. Pass a data "
             "frame or the position of the column."
         )
     table = csr_array(X) if issparse(X) else np.asarray(X)
     if table.ndim != 2 or not -table.shape[1] <= task < table.shape[1]:
-        raise ValueError(f"task={task} must be a column of X: got shape {table.shape}.")
+        raise ValueError(
+            f"{role}={task} must be a column of X: got shape {table.shape}."
+        )
     position = int(task) % table.shape[1]
     others = np.delete(np.arange(table.shape[1]), position)
     column: Any = table[:, [position]]

@@ -8,9 +8,9 @@ which they came, so that folds can be taken from it; ``to_tasks`` sorts them by 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from priormtl._lazy import cached_property
 from priormtl._numerics import LARGEST
 from priormtl.data.labels import encode_labels, keep_tasks
 from priormtl.data.tables import read_matrix, read_targets
-from priormtl.design import Design, column_names
+from priormtl.design import Crossed, Design, column_names
 
 FEW = 0.2  # share of features in use, up to which others are left out of products
 
@@ -35,6 +35,8 @@ class TaskData(ABC):
     weight: Array  # per sample, positive; zero marks an unmeasured cell of (n, m)
     tasks: tuple[Hashable, ...]
     features: Design | None  # names, and how columns became the features
+    # Known part of each score, per sample or (n, 1) for all tasks; None: zero.
+    offset: Array | None = field(default=None, kw_only=True)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -65,6 +67,13 @@ class TaskData(ABC):
 
     def restrict(self, features: Index) -> Self:
         return replace(self, X=take_columns(self.X, features), features=None)
+
+    def without_offset(self) -> Self:
+        """Targets less the offset, which is how squared loss takes it."""
+        if self.offset is None:
+            return self
+        y = np.where(self.weight > 0, self.y - self.offset, 0.0)
+        return replace(self, y=y, offset=None)
 
     def rescale(self, scale: Array) -> Self:
         if issparse(self.X):
@@ -102,6 +111,7 @@ class StackedRows(TaskData):
     """Rows of task after task; ``starts`` (m + 1,) marks where each begins."""
 
     starts: Index
+    crossed: Crossed | None = field(default=None, kw_only=True)
 
     def forward(self, P: Array) -> Array:
         used = P.any(axis=1)
@@ -168,6 +178,19 @@ class SharedRows(TaskData):
             return self.X, self.y[:, i], self.weight[:, i]
         return self.X[rows], self.y[rows, i], self.weight[rows, i]
 
+    def stacked(self) -> StackedRows:
+        """The measured cells as rows of each task: X is copied for each of them."""
+        parts = [self.rows_of(i) for i in range(len(self.tasks))]
+        X, y, weight = (np.concatenate(part) for part in zip(*parts, strict=True))
+        starts = np.cumsum([0, *(len(y) for _, y, _ in parts)])
+        offset = None
+        if self.offset is not None:
+            cells = np.broadcast_to(self.offset, self.y.shape)
+            offset = cells.T[self.weight.T > 0]
+        return StackedRows(
+            X, y, weight, self.tasks, self.features, starts, offset=offset
+        )
+
     @cached_property
     def feature_means(self) -> Array:
         if not self.has_one_gram:
@@ -229,6 +252,8 @@ def from_codes(
     tasks: tuple[Hashable, ...],
     weight: Array | None = None,
     features: Sequence[str] | None = None,
+    offset: Array | None = None,
+    crossed: Crossed | None = None,
 ) -> StackedRows:
     n, m = int(X.shape[0]), len(tasks)
     if len(y) != n:
@@ -242,9 +267,13 @@ def from_codes(
         order = np.argsort(codes, kind="stable")
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
+        offset = None if offset is None else offset[order]
+        crossed = None if crossed is None else crossed.take(order)
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
     names = None if features is None else Design.of_names(features)
-    return StackedRows(X, y, weights, tasks, names, starts)
+    return StackedRows(
+        X, y, weights, tasks, names, starts, offset=offset, crossed=crossed
+    )
 
 
 def from_columns(
@@ -253,10 +282,11 @@ def from_columns(
     weight: Array | None = None,
     tasks: Sequence[Hashable] | None = None,
     features: Sequence[str] | None = None,
+    offset: Array | None = None,
 ) -> SharedRows:
     """Shared X: one column of ``Y`` per task, NaN where it was not measured.
 
-    ``weight`` is one number per row or one per cell of Y.
+    ``weight`` and ``offset`` are one number per row or one per cell of Y.
     """
     n, m = Y.shape
     if X.shape[0] != n:
@@ -271,7 +301,9 @@ def from_columns(
     if empty.any():
         raise _no_targets(columns, empty)
     names = None if features is None else Design.of_names(features)
-    return SharedRows(X, targets, cells, columns, names)
+    if offset is not None and offset.ndim == 1:
+        offset = offset[:, np.newaxis]
+    return SharedRows(X, targets, cells, columns, names, offset=offset)
 
 
 def _wrong_length(y: Array, n: int) -> ValueError:
@@ -325,15 +357,26 @@ class Table:
     tasks: tuple[Hashable, ...]
     weight: Array | None  # (n,), or (n, m) with such targets
     features: Design | None
+    offset: Array | None = None  # known part of each score (n,), or (n, m)
+    crossed: Crossed | None = None  # with (n,) targets
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
 
     def to_tasks(self) -> TaskData:
         if self.codes is None:
-            return from_columns(self.X, self.y, self.weight, self.tasks, self.features)
+            return from_columns(
+                self.X, self.y, self.weight, self.tasks, self.features, self.offset
+            )
         return from_codes(
-            self.X, self.y, self.codes, self.tasks, self.weight, self.features
+            self.X,
+            self.y,
+            self.codes,
+            self.tasks,
+            self.weight,
+            self.features,
+            offset=self.offset,
+            crossed=self.crossed,
         )
 
     def measured(self) -> NDArray[np.bool_]:
@@ -362,6 +405,8 @@ class Table:
             y=self.y[rows],
             codes=None if self.codes is None else self.codes[rows],
             weight=None if self.weight is None else self.weight[rows],
+            offset=None if self.offset is None else self.offset[rows],
+            crossed=None if self.crossed is None else self.crossed.take(rows),
         )
         measured = part.measured()
         if part.codes is None:
@@ -373,10 +418,13 @@ class Table:
             return part
         tasks = keep_tasks(self.tasks, compress(self.tasks, present))
         if part.codes is None:
-            weight = part.weight
-            if weight is not None and weight.ndim == 2:
-                weight = weight[:, present]
-            return replace(part, y=part.y[:, present], weight=weight, tasks=tasks)
+            cells = {"y": part.y, "weight": part.weight, "offset": part.offset}
+            kept: dict[str, Any] = {
+                name: values[:, present]
+                for name, values in cells.items()
+                if values is not None and values.ndim == 2
+            }
+            return replace(part, tasks=tasks, **kept)
         # Rows of weight zero may belong to a task that is gone: they go with it.
         rows = np.flatnonzero(present[part.codes])
         return replace(
@@ -385,6 +433,8 @@ class Table:
             y=part.y[rows],
             codes=(np.cumsum(present) - 1)[part.codes[rows]],
             weight=None if part.weight is None else part.weight[rows],
+            offset=None if part.offset is None else part.offset[rows],
+            crossed=None if part.crossed is None else part.crossed.take(rows),
             tasks=tasks,
         )
 

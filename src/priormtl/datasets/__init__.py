@@ -16,8 +16,12 @@ from priormtl.datasets.loaders import (
     load_school,
     load_yale,
 )
-from priormtl.datasets.synthetic import RelatedTasks, make_related_tasks
-from priormtl.datasets.task_set import Rows, TaskSet
+from priormtl.datasets.task_set import (
+    RelatedTasks,
+    Rows,
+    TaskSet,
+    make_related_tasks,
+)
 
 __all__ = [
     "SOURCES",

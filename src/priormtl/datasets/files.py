@@ -206,7 +206,7 @@ def take_files(originals: Sequence[Path], count: int, names: str) -> list[Path]:
     return list(originals)
 
 
-def read_mat(path: Path) -> dict[str, Any]:
+def read_mat(path: Path) -> dict[str, object]:
     from scipy.io import loadmat  # noqa: PLC0415 (not needed to load data sets)
 
     try:
@@ -218,10 +218,11 @@ def read_mat(path: Path) -> dict[str, Any]:
         ) from None
 
 
-def first_of(path: Path, variables: dict[str, Any], *names: str) -> np.ndarray:
+def first_of(path: Path, variables: Mapping[str, object], *names: str) -> np.ndarray:
     for name in names:
-        if isinstance(variables.get(name), np.ndarray):
-            return variables[name]
+        value = variables.get(name)
+        if isinstance(value, np.ndarray):
+            return value
     known = [name for name in variables if not name.startswith("__")]
     raise DataFileError(
         f"{path} has no variable {' or '.join(names)}; it holds {', '.join(known)}."
@@ -267,7 +268,7 @@ def read_idx(path: Path) -> np.ndarray:
     return values.reshape(shape)
 
 
-def to_integers(place: str, values: Any, dtype: str) -> np.ndarray:
+def to_integers(place: str, values: object, dtype: str) -> np.ndarray:
     """The same values as integers of a small type; others are refused."""
     try:
         numbers = np.asarray(values, dtype=np.float64)

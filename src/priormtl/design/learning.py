@@ -34,6 +34,7 @@ from priormtl.design.terms import (
     Line,
     Squash,
     Term,
+    learn_levels,
     settle_names,
 )
 from priormtl.exceptions import unknown_name
@@ -41,8 +42,10 @@ from priormtl.exceptions import unknown_name
 # Conventions: no measurement is recorded that chose these.
 FEWEST_VALUES = 5  # distinct numbers of a column that gets a curve
 N_KNOTS = 10
-MOST_CATEGORIES = 100  # a text column with more, and few rows each, hardly helps
-MOST_INDICATORS = 2**25  # rows × categories of a column: 256 MB
+# Values of a text column from which on it is a crossed factor: its effects are the same
+# in all tasks and take no dense columns. Fewer are categories, which may vary. Tried on
+# drawn tables (benchmarks.width) only: no real table chose it.
+FEWEST_LEVELS = 20
 N_TICKS = 11  # deciles and both ends
 
 
@@ -53,11 +56,13 @@ def learn_table(
     labels: Any,
     smooth: Any = "auto",
     straight: Sequence[str] = (),
+    crossed: Any = "auto",
 ) -> tuple[Design, dict[str, Cells]]:
     """Design of a raw table, and the cells of columns that are used.
 
     ``tasks`` are the columns of the task, ``task`` their joint name and ``labels``
-    their values. ``smooth`` and ``straight`` are those of ``tabular_model``.
+    their values. ``smooth``, ``straight`` and ``crossed`` are those of
+    ``tabular_model``.
     """
     if isinstance(smooth, str) and smooth not in ("auto", "none"):
         raise ValueError(
@@ -69,24 +74,35 @@ def learn_table(
     for name, period in periods.items():
         if period is not None:
             check_period("smooth", name, period)
-    for name in (*tasks, *named):
+    factors = _crossed_columns(crossed)
+    for name in (*tasks, *named, *factors):
         if name not in frame.columns:
             raise unknown_name("column", name, frame.columns)
-    terms, used = list[Term](), dict[str, Cells]()
+    terms, used, left_out = list[Term](), dict[str, Cells](), dict[str, str]()
     numbers = column_floats(labels) if labels.dtype.is_numeric() else None
+    codes = read_cells(labels, TEXTS).values
     for name in frame.columns:
         if name in tasks:
             continue
         cells = read_cells(frame.get_column(name))
         if holds_measurements(cells):
             cells = parse_numbers(cells)
-        if cells.kind == TEXTS:
+        if name in factors:
+            made: list[Term] = [learn_levels(name, cells)]
+            if cells.gaps.any():
+                made.append(Gap(name, name))
+        elif cells.kind == TEXTS:
             if name in named:
                 raise ValueError(
                     f"smooth must name columns of numbers or dates: {name!r} holds "
                     "text."
                 )
-            made = learn_categories(name, cells, labels, task)
+            stays = crossed == "none" or any(s.startswith(f"{name}=") for s in straight)
+            made, reason = learn_categories(
+                name, cells, labels, task, may_cross=not stays
+            )
+            if reason:
+                left_out[name] = reason
         else:
             bends = None if smooth == "auto" else name in named
             if name in straight and bends is None:
@@ -102,15 +118,19 @@ def learn_table(
                     f"column {name!r} is equal to the task {task!r}; drop it, unless "
                     "the labels have a trend."
                 )
+            if made and crossed == "auto" and _recurs(cells, codes):
+                made.append(learn_levels(name, cells, is_extra=True))
         if made:
             terms += made
             used[name] = cells
+        else:
+            left_out.setdefault(name, "empty" if cells.gaps.all() else "one value")
     if not terms:
         raise ValueError(
             "a table needs features besides its task: got no column with two values or "
             "more."
         )
-    return Design(settle_names(terms, [task]), task=task), used
+    return Design(settle_names(terms, [task]), task=task, left_out=left_out), used
 
 
 def _warn(message: str) -> None:
@@ -166,8 +186,35 @@ def learn_calendar(name: str, cells: Cells) -> list[Term]:
     return terms
 
 
-def learn_categories(name: str, cells: Cells, labels: object, task: str) -> list[Term]:
-    """Categories of a column beside that of tasks; nothing where it holds none."""
+def _crossed_columns(crossed: Any) -> tuple[str, ...]:
+    """Columns that are named as crossed factors."""
+    if isinstance(crossed, str):
+        return () if crossed in ("auto", "none") else (crossed,)
+    return () if crossed is None else tuple(crossed)
+
+
+def _recurs(cells: Cells, tasks: Any) -> bool:
+    """Whether values of a column of numbers recur in several tasks, as days do.
+
+    Then rows of one value may have something in common: the weather of a day is felt
+    at all stations. There must be enough values for a variance, and rows of several
+    tasks for most of them.
+    """
+    seen = ~cells.gaps
+    values, codes = np.unique(cells.values[seen], return_inverse=True)
+    if len(values) < FEWEST_LEVELS or 2 * len(values) > len(codes):
+        return False
+    pairs = np.unique(np.column_stack([codes, tasks[seen]]), axis=0)
+    n_tasks = np.bincount(pairs[:, 0], minlength=len(values))
+    # Each task has a value about once, as panels have, and not again and again.
+    once = len(pairs) > 0.5 * len(codes)
+    return bool(once and np.median(n_tasks) >= 3)
+
+
+def learn_categories(
+    name: str, cells: Cells, labels: object, task: str, *, may_cross: bool
+) -> tuple[list[Term], str]:
+    """Categories or levels of a column beside the tasks, or why it is left out."""
     values, counts, n = cells.texts, count_texts(cells), len(cells.values)
     if not cells.is_declared:
         try:
@@ -179,40 +226,31 @@ def learn_categories(name: str, cells: Cells, labels: object, task: str) -> list
                 f"{row}. Correct it, or make the column categorical, in pandas by "
                 f"astype({'category'!r})."
             ) from None
-    n_seen, reason = int(counts.sum()), ""
-    rows_per_category = 2.0
-    many = len(values) > MOST_CATEGORIES and n < rows_per_category * len(values)
-    if many or n_seen == len(values) >= FEWEST_VALUES:
-        reason = (
-            f"has {len(values)} different texts in {n} rows and is left out: it holds "
-            "no categories"
-        )
+    n_seen, reason, words = int(counts.sum()), "", ""
+    if n_seen == len(values) >= FEWEST_VALUES:
+        reason = "all different"
+        words = f"has {len(values)} different texts in {n} rows and is left out"
     elif n_seen == n and _names_tasks(cells, labels):
-        reason = f"says the same as the task {task!r} and is left out"
+        reason = "the same as the task"
+        words = f"says the same as the task {task!r} and is left out"
     if reason:
-        _warn(f"column {name!r} {reason}.")
+        _warn(f"column {name!r} {words}.")
         values = ()
     has_gaps = n_seen < n
-    if len(values) > MOST_CATEGORIES and n * len(values) > MOST_INDICATORS:
-        _warn(
-            f"column {name!r} has {len(values):,} categories, too many for a feature "
-            f"each: the {MOST_CATEGORIES} most frequent ones are kept, and the others "
-            "have no effect."
-        )
-        kept = np.sort(np.argsort(-counts, kind="stable")[:MOST_CATEGORIES])
-        values = tuple(values[k] for k in kept)
-        zeros = (0.0,) * len(values)
-        cut = Categories(name, name, values, False, zeros, zeros, is_cut=True)
-        return [cut, Gap(name, name)] if has_gaps else [cut]
+    if may_cross and len(values) >= FEWEST_LEVELS:
+        levels = learn_levels(name, cells)
+        return [levels, Gap(name, name)] if has_gaps else [levels], reason
     if not values:
-        return [Gap(name, name, alone=True)] if has_gaps and n_seen else []
+        alone = [Gap(name, name, alone=True)] if has_gaps and n_seen else []
+        return [*alone], reason
     if len(values) == 1:  # a single feature says which rows have it
-        return [Categories(name, name, values, fill=(0.0,))] if has_gaps else []
+        only = [Categories(name, name, values, fill=(0.0,))] if has_gaps else []
+        return [*only], reason
     binary = len(values) == 2
     # Rows that have neither of two get the share of the second.
     other = (float(counts[1]) / n_seen,) if binary else (0.0,) * len(values)
     terms: list[Term] = [Categories(name, name, values, binary, other, other)]
-    return [*terms, Gap(name, name)] if has_gaps else terms
+    return [*terms, Gap(name, name)] if has_gaps else terms, reason
 
 
 def _names_tasks(cells: Cells, tasks: Any) -> bool:

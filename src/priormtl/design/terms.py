@@ -1,9 +1,10 @@
 """Design: which columns of a table become which features, as a value.
 
 A ``Term`` is what one column became, or a part of it: a straight ``Line``, a smooth
-``Curve``, its ``Categories``, or a ``Gap`` that says where values are missing. A
-``Design`` is a sequence of terms. It is learned once, from a frame (``learn_plain``,
-and ``learn_table`` in ``learning``) or from what files show (``engines.schema``), and
+``Curve``, its ``Categories``, a ``Gap`` that says where values are missing, or the
+``Levels`` of a crossed factor, which have effects but are no features. A ``Design`` is
+a sequence of terms. It is learned once, from a frame (``learn_plain``, and
+``learn_table`` in ``learning``) or from what files show (``engines.schema``), and
 encodes every table from then on. Models ask its terms what their features are; names of
 features, such as ``age~1`` and ``colour=red``, are only shown to users.
 """
@@ -22,10 +23,11 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from numpy.typing import NDArray
 
-from priormtl._arrays import Array, Matrix
+from priormtl._arrays import Array, Index, Matrix
 from priormtl.design.calendar import WEEKDAYS, read_calendar
 from priormtl.design.columns import (
     DATES,
+    DAY,
     NUMBERS,
     SOURCE,
     TEXTS,
@@ -38,6 +40,7 @@ from priormtl.design.columns import (
     refuse_strays,
     show_name,
 )
+from priormtl.design.crossed import Crossed
 from priormtl.design.frames import as_frame, build_frame, find_frame_library
 from priormtl.design.splines import Curves, Expansion
 from priormtl.exceptions import absent_name, unknown_name
@@ -196,7 +199,6 @@ class Categories(Term):
     is_binary: bool = False  # whether only the second of two is a feature
     fill: tuple[float, ...] | None = None  # features of missing values
     new: tuple[float, ...] | None = None  # of new ones; None: all zero
-    is_cut: bool = False  # whether rare values are no category, as they are many
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -207,7 +209,7 @@ class Categories(Term):
         positions = dict(zip(self.values, range(k), strict=True))
         for text in cells.texts:
             codes.append(positions.get(text, k))
-        if k in codes and not self.is_cut:
+        if k in codes:
             warn_new_category(self.source, cells.texts[codes.index(k)])
         # Rows of a table: categories, then new ones, then missing ones.
         gaps = np.full(k - self.is_binary, np.nan) if self.fill is None else self.fill
@@ -261,7 +263,64 @@ class Gap(Term):
         return cls(**plain)
 
 
-KINDS: dict[str, Any] = {one.kind: one for one in (Line, Curve, Categories, Gap)}
+@dataclass(frozen=True)
+class Levels(Term):
+    """A crossed factor: levels that have effects of their own, and no features."""
+
+    kind = "level"
+    holds: str
+    values: tuple[str, ...] | tuple[float, ...]  # in ascending order
+    # Whether it repeats a number or date that is a line already, for folds to decide.
+    is_extra: bool = False
+
+    @property
+    def reads(self) -> str:  # type: ignore[override]
+        return self.holds
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return ()
+
+    def encode(self, cells: Cells) -> Array:
+        return np.zeros((len(cells.values), 0))
+
+    def code(self, cells: Cells) -> Index:
+        """Level of each row (n,); −1 where it is missing, or was not seen."""
+        if self.holds == TEXTS:
+            place = {text: code for code, text in enumerate(self.values)}
+            codes = np.array([*(place.get(text, -1) for text in cells.texts), -1])
+            return codes[cells.values].astype(np.intp)
+        known = np.array(self.values)
+        places = np.minimum(np.searchsorted(known, cells.values), len(known) - 1)
+        return np.where(known[places] == cells.values, places, -1).astype(np.intp)
+
+    @property
+    def labels(self) -> list[Any]:
+        """Levels as users know them: text, numbers, or dates."""
+        if self.holds == DATES:
+            seconds = np.round(np.array(self.values) * DAY).astype("datetime64[s]")
+            shown = np.datetime_as_string(seconds).tolist()
+            midnight = "T00:00:00"
+            if all(text.endswith(midnight) for text in shown):
+                return [text.removesuffix(midnight) for text in shown]
+            return shown
+        return [
+            int(v) if isinstance(v, float) and v.is_integer() else v
+            for v in self.values
+        ]
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> Self:
+        values = tuple(plain.pop("values"))
+        kind = str if plain["holds"] == TEXTS else float
+        if not values or not all(isinstance(value, kind) for value in values):
+            raise TypeError("not levels")
+        return cls(**plain, values=values)
+
+
+KINDS: dict[str, Any] = {
+    one.kind: one for one in (Line, Curve, Categories, Gap, Levels)
+}
 
 
 def _filled(x: Array, fill: float | None) -> Array:
@@ -297,6 +356,8 @@ class Design(Sequence[str]):
         How rows with missing values were treated, where terms do not fill them.
     task, target : str, optional
         Columns of the task labels and of the targets.
+    left_out : mapping from str to str
+        Columns of the table that are no features, with the reason in words.
 
     Examples
     --------
@@ -314,6 +375,7 @@ class Design(Sequence[str]):
     missing: str = "error"
     task: str | None = None
     target: str | None = None
+    left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
 
     @classmethod
     def of_names(cls, names: Sequence[str]) -> "Design":
@@ -353,7 +415,7 @@ class Design(Sequence[str]):
     @property
     def text_sources(self) -> tuple[str, ...]:
         """Columns that are read as text."""
-        return tuple(t.source for t in self.terms if isinstance(t, Categories))
+        return tuple(t.source for t in self.terms if t.reads == TEXTS)
 
     @property
     def is_numeric(self) -> bool:
@@ -364,6 +426,16 @@ class Design(Sequence[str]):
     def is_plain(self) -> bool:
         """Whether it only knows the names of numbers, not of a whole table."""
         return self.is_numeric and self.task is None and self.missing == "error"
+
+    @property
+    def crossed(self) -> tuple[Levels, ...]:
+        """Crossed factors."""
+        return tuple(term for term in self.terms if isinstance(term, Levels))
+
+    def with_crossed(self, names: Sequence[str]) -> "Design":
+        """Same design with only these crossed factors."""
+        kept = [t for t in self.terms if not isinstance(t, Levels) or t.source in names]
+        return replace(self, terms=tuple(kept))
 
     # What features are.
 
@@ -406,19 +478,25 @@ class Design(Sequence[str]):
     def tree_features(self) -> list[int]:
         """Places of features from which trees learn.
 
-        These are all but the wiggles of lines, and the categories of columns with so
-        many that trees would take minutes: the linear part has their effects.
+        These are all but the wiggles of lines.
         """
-        kept, most = list[int](), 50
+        kept = list[int]()
         for term, places in self.columns:
-            if isinstance(term, Categories) and len(term.values) > most:
-                continue
             if not isinstance(term, Curve):
                 kept += range(places.start, places.stop)
             elif term.is_periodic:
                 # Where in its period a value lies is known from the first two wiggles.
                 kept += range(places.start, min(places.start + 2, places.stop))
         return kept
+
+    def tree_levels(self) -> list[int]:
+        """Number of levels of each crossed factor that trees see; else zero.
+
+        Of more levels trees would take minutes: the linear part has their effects.
+        """
+        most = 50
+        sizes = [0 if term.is_extra else len(term.values) for term in self.crossed]
+        return [size if size <= most else 0 for size in sizes]
 
     def find(self, name: object) -> int | None:
         """Place of a feature, whose name may be in backticks; None if there is none."""
@@ -484,6 +562,8 @@ class Design(Sequence[str]):
         used = set(self.used_columns(list(frame.columns)))
         read, X = dict(cells), np.empty((len(frame), len(self)))
         for term, places in self.columns:
+            if isinstance(term, Levels):  # see ``read_levels``
+                continue
             if term.source in used:
                 if term.source not in read:
                     series = frame.get_column(term.source)
@@ -505,6 +585,30 @@ class Design(Sequence[str]):
                 )
             X[:, places] = block
         return X
+
+    def read_levels(
+        self, table: object, cells: Mapping[str, Cells] = MappingProxyType({})
+    ) -> Crossed | None:
+        """Levels of crossed factors of the rows of a data frame; None without any."""
+        factors, codes = self.crossed, list[Index]()
+        if not factors:
+            return None
+        frame = as_frame(table)
+        if frame is None:
+            raise TypeError(
+                "X must be a data frame with the columns of crossed factors: got "
+                f"{type(table).__name__}."
+            )
+        for term in factors:
+            column = cells.get(term.source)
+            if column is None:
+                if term.source not in frame.columns:
+                    raise absent_name("X lacks the column", term.source, frame.columns)
+                column = read_cells(frame.get_column(term.source), term.reads)
+            codes.append(term.code(column))
+        sizes = tuple(len(term.values) for term in factors)
+        names = tuple(term.source for term in factors)
+        return Crossed(names, sizes, np.column_stack(codes))
 
     def gaps(self, table: Any) -> NDArray[np.bool_]:
         """Whether each row (n,) lacks a value of some feature."""
@@ -559,6 +663,7 @@ class Design(Sequence[str]):
             "missing": self.missing,
             "task": self.task,
             "target": self.target,
+            "left_out": dict(self.left_out),
         }
 
     @classmethod
@@ -574,7 +679,8 @@ class Design(Sequence[str]):
         missing, names = plain["missing"], (plain["task"], plain["target"])
         if missing not in POLICIES or not all(isinstance(n, str | None) for n in names):
             raise TypeError("not a design")
-        return cls(tuple(terms), missing, *names)
+        left_out = {str(k): str(v) for k, v in dict(plain["left_out"]).items()}
+        return cls(tuple(terms), missing, *names, left_out)
 
 
 def _expand_number(terms: Sequence[Term]) -> Expansion:
@@ -631,14 +737,34 @@ def settle_names(terms: Sequence[Term], taken: Sequence[str] = ()) -> tuple[Term
             shown[source] = quote_name(source) if plain else f"{shown[source]}′"
 
 
-def learn_plain(frame: nw.DataFrame[Any]) -> tuple[Design, dict[str, Cells]]:
+def learn_levels(name: str, cells: Cells, *, is_extra: bool = False) -> Levels:
+    """Crossed factor of the values of a column."""
+    values: tuple[str, ...] | tuple[float, ...] = cells.texts
+    if cells.kind != TEXTS:
+        values = tuple(np.unique(cells.values[~cells.gaps]).tolist())
+    if not values:
+        raise ValueError(f"crossed column {name!r} must hold values: all are missing.")
+    return Levels(name, name, cells.kind, values, is_extra)
+
+
+def learn_plain(
+    frame: nw.DataFrame[Any], crossed: Sequence[str] = ()
+) -> tuple[Design, dict[str, Cells]]:
     """Design of a frame, and the cells of columns that have no numeric type.
 
-    Numbers stay as they are, and text becomes categories.
+    Numbers stay as they are, text becomes categories, and columns that are ``crossed``
+    become factors.
     """
     terms, cells = list[Term](), dict[str, Cells]()
+    for name in crossed:
+        if name not in frame.columns:
+            raise unknown_name("column", name, frame.columns)
     for series in frame.iter_columns():
         name, kind = series.name, series.dtype
+        if name in crossed:
+            cells[name] = read_cells(series)
+            terms.append(learn_levels(name, cells[name]))
+            continue
         if kind.is_numeric() or kind == nw.Boolean:
             terms.append(Line(name, name))
             continue
@@ -679,6 +805,7 @@ class Encoded:
     design: Design
     X: Matrix  # (n, d)
     task: Any  # (n,) labels
+    crossed: Crossed | None = None
 
     @property
     def shape(self) -> tuple[int, int]:

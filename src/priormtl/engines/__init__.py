@@ -8,10 +8,17 @@ except ImportError:
     ) from None
 
 from priormtl.engines import dask, spark
-from priormtl.engines.batches import accumulate_batches, choose_rows, summarize_batch
+from priormtl.engines.batches import (
+    Partial,
+    Summary,
+    accumulate_batches,
+    choose_rows,
+    from_bytes,
+    summarize_batch,
+    to_bytes,
+)
 from priormtl.engines.files import naming
 from priormtl.engines.parquet import SourceRows, read_rows, summarize, summarize_source
-from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema, Wanted
 from priormtl.engines.shards import open_shards, summarize_sharded
 from priormtl.engines.sources import Source, open_source

@@ -180,7 +180,8 @@ def is_textual(kind: pa.DataType) -> bool:
 
 
 def _one_array(column: Arrow) -> pa.Array:
-    array = column.combine_chunks() if hasattr(column, "chunks") else column
+    chunked = isinstance(column, pa.ChunkedArray)
+    array = column.combine_chunks() if chunked else column
     if isinstance(array, pa.ChunkedArray):  # too long for one array
         array = pa.concat_arrays(array.chunks)
     if pa.types.is_dictionary(array.type):
@@ -237,7 +238,7 @@ def deal_folds(rows: Hashes, tasks: Hashes, folds: int) -> Index:
 
 
 def hash_rows(columns: Mapping[str, Arrow], seed: int = 0) -> Hashes:
-    total: Any = np.uint64(seed % 2**64) * np.ones(1, np.uint64)
+    total = np.uint64(seed % 2**64) * np.ones(1, np.uint64)
     for name, column in columns.items():
         salt = _hash_texts(pa.array([name], pa.large_string()))
         array = _one_array(column)

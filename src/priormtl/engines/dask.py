@@ -11,16 +11,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from priormtl.data import check_min_rows
 from priormtl.design import as_frame
-from priormtl.engines.batches import summarize_rows
+from priormtl.engines.batches import Summary, from_bytes, summarize_rows, to_bytes
 from priormtl.engines.files import shorten
-from priormtl.engines.partial import Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
 from priormtl.engines.sources import read_filter
 from priormtl.exceptions import DataFileError
@@ -32,7 +31,8 @@ WAITING = (
     "(asyncio.to_thread)."
 )
 
-Compute = Callable[[Any], Any]
+Lazy: TypeAlias = Any  # an object of Dask, which has no types
+Compute = Callable[[Lazy], Any]
 
 
 class Span(NamedTuple):
@@ -109,7 +109,13 @@ def summarize(
     nodes = [(Span(i, i), leaf(names, i, part)) for i, part in enumerate(parts)]
     while len(nodes) > 1:
         groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
-        nodes = [_join(group, merge) for group in groups]
+        nodes = []
+        for group in groups:
+            spans, contents = zip(*group, strict=True)
+            joined = Span(spans[0].first, spans[-1].last)
+            several = len(group) > 1
+            step = merge(list(spans), *contents) if several else contents[0]
+            nodes.append((joined, step))
     try:
         content = compute(nodes[0][1])
     except DataFileError:
@@ -129,7 +135,7 @@ def summarize(
     return from_bytes(content).finish(schema).without_small(min_rows)
 
 
-def _compute_here(step: Any) -> Any:
+def _compute_here(step: Lazy) -> Lazy:
     # Threads of Dask are faster than those of BLAS, and slower with them.
     with threadpool_limits(1, user_api="blas"):
         try:
@@ -141,8 +147,8 @@ def _compute_here(step: Any) -> Any:
 
 
 def _split(
-    schema: Schema, where: Any, table: Any, delayed: Any
-) -> tuple[list[Any], Any]:
+    schema: Schema, where: Lazy, table: Lazy, delayed: Lazy
+) -> tuple[list[Lazy], Lazy]:
     if hasattr(table, "to_delayed") and hasattr(table, "columns"):
         columns = _check_names(table.columns)
         used = schema.used_columns(columns)
@@ -163,13 +169,6 @@ def _split(
     if schema.features is not None:
         return list(table), None
     return list(table), delayed(name_columns, pure=True)(table[0])
-
-
-def _join(group: Sequence[tuple[Span, Any]], merge: Any) -> tuple[Span, Any]:
-    spans, contents = zip(*group, strict=True)
-    if len(group) == 1:
-        return group[0]
-    return Span(spans[0].first, spans[-1].last), merge(list(spans), *contents)
 
 
 # Steps that workers do.
@@ -226,7 +225,7 @@ def merge_partitions(spans: Sequence[Sequence[int]], *contents: bytes) -> bytes:
     return to_bytes(total)
 
 
-def _to_frame(rows: object) -> Any:
+def _to_frame(rows: object) -> Lazy:
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
     frame = as_frame(rows)
@@ -238,11 +237,12 @@ def _to_frame(rows: object) -> Any:
     return frame
 
 
-def _check_names(columns: Iterable[Any]) -> list[str]:
-    names = list(columns)
-    wrong = [name for name in names if not isinstance(name, str)]
-    if wrong:
-        raise ValueError(f"column names must be strings: got {wrong[0]!r}; rename it.")
+def _check_names(columns: Iterable[object]) -> list[str]:
+    names: list[str] = []
+    for name in columns:
+        if not isinstance(name, str):
+            raise ValueError(f"column names must be strings: got {name!r}; rename it.")
+        names.append(name)
     return names
 
 
@@ -265,7 +265,7 @@ def one_line(error: Exception) -> str:
     return shorten(told or type(error).__name__)
 
 
-def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
+def _name_failing(parts: Sequence[Lazy], delayed: Lazy, compute: Compute) -> None:
     """Fail with the number of the first partition that cannot be made, if any.
 
     It is found by bisection, so that all workers take part.
@@ -288,7 +288,7 @@ def _name_failing(parts: Sequence[Any], delayed: Any, compute: Compute) -> None:
             low = middle + 1
 
 
-def _name_file(part: Any) -> str:
+def _name_file(part: Lazy) -> str:
     """File that a partition comes from, in parentheses, if it is a single one."""
     from dask.optimization import cull  # noqa: PLC0415
 

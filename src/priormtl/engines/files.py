@@ -32,16 +32,6 @@ SUFFIXES = {
     ".tab": "CSV",
 }
 COMPRESSED = (".gz", ".bz2")
-HEAD_BYTES = 65_536  # of a CSV file that are checked
-REPEATED = re.compile(
-    r"CSV file contained multiple columns named (?P<name>.*)", re.DOTALL
-)
-# Arrow infers types from the first block of a CSV file and keeps to them.
-CONVERSION = re.compile(
-    r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): "
-    r"invalid value (.*)",
-    re.DOTALL,
-)
 
 
 class Files(NamedTuple):
@@ -207,9 +197,10 @@ def _csv(dialect: Dialect) -> ds.CsvFileFormat:
 
 def read_dialect(system: fs.FileSystem, path: str, given: Dialect) -> Dialect:
     """Find out how a CSV file is written; fail if it is something else."""
+    checked = 65_536  # bytes
     try:
         with system.open_input_stream(path, compression="detect") as content:
-            start = content.read(HEAD_BYTES)
+            start = content.read(checked)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error) from None
     if start.startswith(b"PK\x03\x04"):
@@ -227,7 +218,7 @@ def read_dialect(system: fs.FileSystem, path: str, given: Dialect) -> Dialect:
             "mark of UTF-16; save it as UTF-8."
         )
     lines = start.decode("utf-8", errors="replace").splitlines()
-    if len(start) == HEAD_BYTES and len(lines) > 1:
+    if len(start) == checked and len(lines) > 1:
         lines.pop()  # the last one may be cut
     return sniff_dialect(lines[:200], given)
 
@@ -284,7 +275,13 @@ def naming(file: str) -> Iterator[None]:
 
 def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFileError:
     """Build the error for a file that Arrow cannot read; ``names`` are its columns."""
-    conversion = CONVERSION.search(str(error))
+    # Arrow infers types from the first block of a CSV file and keeps to them.
+    conversion = re.search(
+        r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error to (\S+): "
+        r"invalid value (.*)",
+        str(error),
+        re.DOTALL,
+    )
     if conversion is not None and int(conversion[1]) < len(names):
         row = "" if conversion[2] is None else f" in row {conversion[2]}"
         return DataFileError(
@@ -293,9 +290,9 @@ def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFi
             f"{conversion[4][:60]}{row}; correct the values or, if they are "
             "categories, store the table as Parquet with this column as text."
         )
-    repeated = REPEATED.search(str(error))
-    if repeated is not None:
-        return repeated_name(file, repeated["name"])
+    several = "CSV file contained multiple columns named "
+    if several in str(error):
+        return repeated_name(file, str(error).partition(several)[2])
     if isinstance(error, UnicodeError):
         return DataFileError(
             f"{file} must be text in UTF-8: its column names are not; save it as UTF-8."

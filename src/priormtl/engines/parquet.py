@@ -26,7 +26,6 @@ from priormtl.design import Design
 from priormtl.engines import batches
 from priormtl.engines.columns import Values, find_gaps, read_column, read_weights
 from priormtl.engines.files import naming
-from priormtl.engines.partial import Partial, Summary, no_rows_left
 from priormtl.engines.schema import Schema
 from priormtl.engines.sources import Piece, Source, open_source, prefetch
 from priormtl.exceptions import DataFileError
@@ -46,7 +45,7 @@ def summarize(
     batch_rows: int | None = None,
     advance: Advance | None = None,
     **columns: Any,
-) -> Summary:
+) -> batches.Summary:
     """Compute statistics of tables in files of any size.
 
     Memory contains the statistics, a batch of rows for each processor (up to four), and
@@ -96,7 +95,7 @@ class _Job(NamedTuple):
     """Pieces that are being summarised."""
 
     pieces: list[Piece]
-    part: Future[Partial]
+    part: Future[batches.Partial]
 
 
 def summarize_source(
@@ -104,14 +103,14 @@ def summarize_source(
     source: Source,
     batch_rows: int | None = None,
     advance: Advance | None = None,
-) -> Partial:
-    total: Partial | None = None
+) -> batches.Partial:
+    total: batches.Partial | None = None
     waiting: deque[_Job] = deque()
 
     def enough() -> int:
         return batch_rows or batches.enough_rows(total)
 
-    def add_first() -> Partial:
+    def add_first() -> batches.Partial:
         # Added in the order of the files, so that results do not depend on timing.
         job = waiting.popleft()
         try:
@@ -133,7 +132,9 @@ def summarize_source(
             table = pa.concat_tables([piece.table for piece in group])
             part = pool.submit(batches.summarize_rows, schema, table, total, batch_rows)
             waiting.append(_Job(group, part))
-            while len(waiting) > _most_waiting(total):
+            # One piece at a time if statistics are large.
+            size = 0 if total is None else sum(one.xx.nbytes for one in total.parts)
+            while len(waiting) > (count_threads() if size <= LARGE else 1):
                 total = add_first()
                 refuse_beyond_memory(total.parts)
         while waiting:
@@ -156,12 +157,6 @@ def count_threads() -> int:
     """Threads that summarise pieces, each of which holds one in memory."""
     ours = getattr(os, "sched_getaffinity", None)
     return min(4, len(ours(0)) if ours else os.cpu_count() or 1)
-
-
-def _most_waiting(total: Partial | None) -> int:
-    """Pieces in progress: as many as threads, but one if statistics are large."""
-    size = 0 if total is None else sum(part.xx.nbytes for part in total.parts)
-    return count_threads() if size <= LARGE else 1
 
 
 # Memory.
@@ -294,7 +289,7 @@ def _encode(schema: Schema, table: pa.Table) -> SourceRows:
     order = np.flatnonzero(usable & (weight != 0.0))
     dropped = n - int(np.count_nonzero(usable))
     if not len(order):
-        raise no_rows_left(n, dropped)
+        raise batches.no_rows_left(n, dropped)
     own = weight[order].astype(np.float64)
     values, layout = batches.arrange_features(schema, columns, order)
     X, _, observed = batches.fill_slots(layout, values, own)

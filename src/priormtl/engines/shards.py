@@ -43,13 +43,11 @@ from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
 from priormtl.engines.files import naming
 from priormtl.engines.parquet import Advance, count_threads, report_bytes
-from priormtl.engines.partial import PLAIN, Summary, refuse_nothing
 from priormtl.engines.schema import Layout, Schema, Slot, join_layouts
 from priormtl.engines.sources import open_source, prefetch
 from priormtl.exceptions import DataFileError, ModelFileError
 
-BUCKETS = 64  # per fold: fewer tasks are summarised at a time, and share a bucket
-SHARE = 16  # rows on their way into buckets take 1/SHARE of the memory, before copies
+BUCKETS = 64  # per fold
 KIND = "sharded statistics"
 MATRICES, OTHERS = "xx.npy", "statistics"
 LENGTH = struct.Struct("<Q")
@@ -64,7 +62,7 @@ def summarize_sharded(
     memory: int = 2**30,
     advance: Advance | None = None,
     **columns: Any,
-) -> Summary:
+) -> batches.Summary:
     """Compute statistics that need not fit into memory, and write them to disk.
 
     If they fit into memory, ``summarize`` is faster: m tasks over d features take
@@ -104,12 +102,14 @@ def summarize_sharded(
     opened = open_source(source, where)
     if isinstance(memory, bool) or not isinstance(memory, int) or memory < 1:
         raise ValueError(f"memory must be an integer number of bytes: got {memory!r}.")
+    # Tasks of a bucket are summarised together, so that there are more for more folds.
     # Some systems let a process open 256 files only.
     count = min(BUCKETS * (schema.folds or 1), 192)
     with opened.locating(), write_folder(folder) as place, Spill(place, count) as spill:
         buckets = Buckets(schema, spill)
         used = len(opened.wanted(schema).columns)
-        rows = max(1, memory // SHARE // (8 * used))
+        # Rows on their way into buckets take 1/16 of the memory, before copies.
+        rows = max(1, memory // 16 // (8 * used))
         pieces = opened.pieces(schema, min(rows, batches.choose_rows(used)))
         with closing(prefetch(pieces)) as coming:
             for group in batches.regroup(report_bytes(coming, advance), lambda: rows):
@@ -124,7 +124,7 @@ def summarize_sharded(
         if buckets.survey is None:
             raise DataFileError(f"{opened.name}: no rows match where.")
         with naming(opened.name):
-            refuse_nothing(buckets.survey)
+            batches.refuse_nothing(buckets.survey)
             _write_shards(schema, buckets, buckets.survey, place, memory)
     return open_shards(folder)
 
@@ -362,7 +362,7 @@ class StatisticsFolder:
     def write(self, places: Index, parts: Sequence[data.TaskStatistics]) -> None:
         """Write statistics of some tasks, at these positions among all, by fold."""
         for name, array in self._arrays.items():
-            array[:, places] = [getattr(part, name) for part in parts]
+            array[:, places] = [vars(part)[name] for part in parts]
         grams = [part.gram() for part in parts]
         with self._lock:
             for place, *matrices in zip(places.tolist(), *grams, strict=True):
@@ -386,7 +386,7 @@ class StatisticsFolder:
         counts = np.array([survey.counts[task] for task in survey.tasks], np.int64)
         arrays = self._arrays | {"counts": counts}
         if self._folds is None:
-            arrays |= {name: self._arrays[name][0] for name in PLAIN}
+            arrays |= {name: self._arrays[name][0] for name in batches.PLAIN}
         write_archive(self._folder / OTHERS, KIND, settings, arrays)
 
     def __enter__(self) -> Self:
@@ -396,7 +396,7 @@ class StatisticsFolder:
         self._file.close()
 
 
-def open_shards(folder: str | os.PathLike[str]) -> Summary:
+def open_shards(folder: str | os.PathLike[str]) -> batches.Summary:
     """Open what ``summarize_sharded`` wrote, without reading the matrices.
 
     Parameters
@@ -425,13 +425,13 @@ def open_shards(folder: str | os.PathLike[str]) -> Summary:
 
 def _build(
     settings: Mapping[str, Any], arrays: Mapping[str, np.ndarray], matrices: Path
-) -> Summary:
+) -> batches.Summary:
     tasks = data.tasks_from_plain(settings)
     features = Design.from_plain(settings["features"])
     xx = np.load(matrices, mmap_mode="r")
     if len(xx) != len(tasks) or not xx.flags.c_contiguous:
         raise ValueError("matrices of another order")
-    small = {name: arrays[name] for name in PLAIN}
+    small = {name: arrays[name] for name in batches.PLAIN}
     folds = settings.get("folds")
     by_fold: list[Settings] = [{**small, "xx": xx}]
     if folds is not None:
@@ -452,4 +452,4 @@ def _build(
     counts = dict(zip(tasks, arrays["counts"].tolist(), strict=True))
     categories = {name: tuple(v) for name, v in settings["categories"].items()}
     rows, dropped = int(settings["rows"]), int(settings["dropped"])
-    return Summary(parts, categories, counts, rows, dropped)
+    return batches.Summary(parts, categories, counts, rows, dropped)

@@ -44,8 +44,8 @@ from priormtl.engines.files import (
 from priormtl.engines.schema import FOLD, Schema, Wanted
 from priormtl.exceptions import DataFileError, unknown_name
 
-SMALL_ROWS = 10_000  # tables with more rows have even folds by chance
 MOST_COLUMNS = 50_000  # Arrow and curves need milliseconds for each
+SMALL_ROWS = 10_000  # tables with more have even folds by chance
 
 Item = TypeVar("Item")
 
@@ -113,7 +113,7 @@ class Source:
         """Columns of one file after another, in pieces; the last of a file is empty."""
         rows = batch_rows or choose_rows(len(wanted.columns))
         for fragment in self._fragments():
-            file = getattr(fragment, "path", self.name)
+            file = self._file_of(fragment)
             try:
                 schema = self._schema_of(fragment, file, wanted)
                 left = size = _file_size(fragment)
@@ -153,7 +153,7 @@ class Source:
                 texts = batch.column(0).cast(pa.string()).to_pylist()
                 for row, text in enumerate(texts, begin + 1):
                     if text is not None and not NUMBER.fullmatch(text):
-                        file = getattr(fragment, "path", self.name)
+                        file = self._file_of(fragment)
                         inside = "" if file == self.name else f" of {file}"
                         place = f" in row {row}{inside}"
                         return StrayTextError(column, text, place)
@@ -162,6 +162,9 @@ class Source:
 
     def _fragments(self) -> list[ds.Fragment]:
         return list(self.dataset.get_fragments(filter=self.where))
+
+    def _file_of(self, fragment: ds.Fragment) -> str:
+        return fragment.path if isinstance(fragment, ds.FileFragment) else self.name
 
     def _schema_of(self, fragment: ds.Fragment, file: str, wanted: Wanted) -> pa.Schema:
         """Columns of a file with its own types, and those of its partition."""
@@ -181,7 +184,8 @@ class Source:
                 "correct it, move it away, or name the features."
             )
         fields = list(own)
-        if isinstance(getattr(fragment, "format", None), ds.CsvFileFormat):
+        files = isinstance(fragment, ds.FileFragment)
+        if files and isinstance(fragment.format, ds.CsvFileFormat):
             # Types are inferred from the first rows of a CSV file; fractions may
             # follow.
             for i, field in enumerate(fields):
@@ -284,10 +288,9 @@ def _count_bytes(table: pa.Table, fragment: ds.Fragment, size: int) -> int:
 
 
 def _file_size(fragment: ds.Fragment) -> int:
-    system = getattr(fragment, "filesystem", None)
-    if system is None:
+    if not isinstance(fragment, ds.FileFragment):
         return 0
-    return int(system.get_file_info(fragment.path).size or 0)
+    return int(fragment.filesystem.get_file_info(fragment.path).size or 0)
 
 
 def deal_small(schema: Schema, folds: int, pieces: Iterator[Piece]) -> Iterator[Piece]:
@@ -390,7 +393,7 @@ def read_filter(text: str, names: Sequence[str]) -> ds.Expression:
     def operand(node: ast.expr) -> ds.Expression:
         name = node.id if isinstance(node, ast.Name) else None
         if isinstance(node, ast.List) and len(node.elts) == 1:
-            name = str(getattr(node.elts[0], "value", ""))
+            name = str(ast.literal_eval(node.elts[0]))
         if name is not None:
             if name not in names:
                 raise unknown_name("column", name, names)

@@ -12,15 +12,20 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from priormtl.data import check_min_rows
-from priormtl.engines.batches import accumulate_batches
+from priormtl.engines.batches import (
+    Partial,
+    Summary,
+    accumulate_batches,
+    from_bytes,
+    to_bytes,
+)
 from priormtl.engines.dask import naming_partition
 from priormtl.engines.files import shorten
-from priormtl.engines.partial import Partial, Summary, from_bytes, to_bytes
 from priormtl.engines.schema import Schema
 from priormtl.exceptions import DataFileError, ModelFileError
 
@@ -35,13 +40,13 @@ FILES = (
     re.compile(r"File (\S+) (does not exist)\b"),
     re.compile(r"cannot be converted in file (\S+?)\.\s+(Column: .+)"),
 )
-FULL_DRIVER = "spark.driver.maxResultSize"
 
+Frame: TypeAlias = Any  # of Spark, which is not installed where types are checked
 Step = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def summarize(
-    table: Any,
+    table: Frame,
     schema: Schema | None = None,
     *,
     where: Any = None,
@@ -110,7 +115,7 @@ def summarize(
     return from_bytes(bytes(rows[0]["content"])).finish(schema).without_small(min_rows)
 
 
-def _narrow(schema: Schema, where: Any, table: Any) -> Any:
+def _narrow(schema: Schema, where: Frame, table: Frame) -> Frame:
     if not hasattr(table, "mapInArrow"):
         raise ValueError(
             f"table must be a Spark data frame: got {type(table).__name__}."
@@ -126,7 +131,7 @@ def _narrow(schema: Schema, where: Any, table: Any) -> Any:
         return kept.selectExpr(*(f"{name} AS c{i}" for i, name in enumerate(quoted)))
 
 
-def _map(table: Any, step: Step) -> Any:
+def _map(table: Frame, step: Step) -> Frame:
     with warnings.catch_warnings():
         # Spark checks for pandas here, which has no part in it; Spark 3.5 asks
         # distutils for its version.
@@ -227,9 +232,9 @@ def _find_plain(told: str) -> Exception | None:
             "send a packed environment along (--archives).",
             name="priormtl",
         )
-    if FULL_DRIVER in told:
+    if (limit := "spark.driver.maxResultSize") in told:
         return ValueError(
-            f"statistics exceed what Spark sends to the driver: raise {FULL_DRIVER} "
+            f"statistics exceed what Spark sends to the driver: raise {limit} "
             "(0: no limit), or use some tasks at a time (where) and add the results."
         )
     file = next(filter(None, (pattern.search(told) for pattern in FILES)), None)

@@ -12,6 +12,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.effects import ColumnEffect, read_effect
 from priormtl.estimators.labels import code_classes, refuse_lone_classes
 from priormtl.estimators.linear import (
     LinearMultiTask,
@@ -39,6 +40,7 @@ from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,
     SearchSummary,
+    rank_levels,
     read_fitted,
     summarize_fitted,
     summarize_model,

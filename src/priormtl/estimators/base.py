@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -29,8 +30,16 @@ from priormtl.data import (
     score_by_task,
     split_task_column,
 )
-from priormtl.design import Design, Encoded, as_frame, column_names, learn_plain
+from priormtl.design import (
+    Crossed,
+    Design,
+    Encoded,
+    as_frame,
+    column_names,
+    learn_plain,
+)
 from priormtl.fitted import Fitted
+from priormtl.losses import Family
 
 
 class MultiTaskEstimator(BaseEstimator, ABC):
@@ -129,6 +138,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         # Arrays that live on a device are read into memory.
         X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
         X, labels = self._split_task(X, task)
+        X, offset = self._split_offset(X)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is "
@@ -139,17 +149,23 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             weight = read_targets(sample_weight, "sample_weight")
         targets = self._check_targets(fill_absent(y, weight))
         matrix = self._read_features(X, reset=reset)
-        design = self.__dict__.get("design_")
+        design, crossed = self.__dict__.get("design_"), self._read_levels(X)
         check_consistent_length(matrix, targets)
         if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
             targets = targets[:, 0]
+        if targets.ndim == 2 and crossed is not None:
+            raise ValueError(
+                "y must have one dimension with crossed factors: got shape "
+                f"{targets.shape}."
+            )
         if targets.ndim == 2:
-            return self._read_columns(matrix, y, targets, labels, weight, design)
+            table = self._read_columns(matrix, y, targets, labels, weight, design)
+            return replace(table, offset=offset)
         n = len(targets)
         codes, tasks = encode_labels(np.zeros(n, int) if labels is None else labels, n)
         self._targets_are_columns = False
         if self._targets_are_numbers and weight is None:
-            return Table(matrix, targets, codes, tasks, weight, design)
+            return Table(matrix, targets, codes, tasks, weight, design, offset, crossed)
         # Rows of weight zero are absent: they must not add a class.
         kept = np.ones(n, bool)
         if weight is not None and weight.shape == (n,):
@@ -159,7 +175,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             numbers[kept] = targets[kept]
         elif kept.any():
             numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
-        return Table(matrix, numbers, codes, tasks, weight, design)
+        return Table(matrix, numbers, codes, tasks, weight, design, offset, crossed)
 
     def _read_columns(
         self,
@@ -196,6 +212,15 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             )
         return split_task_column(X, self.task)
 
+    @property
+    def _family(self) -> Family | None:
+        """Family of the loss; None for squared loss."""
+        return None
+
+    def _split_offset(self, X: Any) -> tuple[Any, Array | None]:
+        """X without its columns of exposure and offset, and what they add to scores."""
+        return X, None
+
     def _adopt_design(self, design: Design | None) -> None:
         """Remember how columns of tables became features; None: they had no names."""
         for name in ("design_", "task_column_", "feature_names_in_"):
@@ -221,7 +246,12 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             self._frame_library = None if frame is None else frame.implementation.value
             design = X.design if isinstance(X, Encoded) else None
             if frame is not None and column_names(X) is not None:
-                design, cells = learn_plain(frame)
+                design, cells = learn_plain(frame, self._crossed_columns())
+            elif design is None and self._crossed_columns():
+                raise ValueError(
+                    "crossed must name columns of a data frame: got X of type "
+                    f"{type(X).__name__}."
+                )
             self._adopt_design(design)
         if isinstance(X, Encoded):
             matrix: Matrix = X.X
@@ -243,17 +273,32 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             )
         return matrix
 
+    def _crossed_columns(self) -> tuple[str, ...]:
+        """Columns of X whose levels have effects of their own."""
+        return ()
+
+    def _read_levels(self, X: object) -> Crossed | None:
+        """Levels of crossed factors of the rows of X, without its task column."""
+        design: Design | None = self.__dict__.get("design_")
+        if design is None or not design.crossed:
+            return None
+        if isinstance(X, Encoded):
+            names = tuple(term.source for term in design.crossed)
+            return None if X.crossed is None else X.crossed.only(names)
+        return design.read_levels(X)
+
     def _scores(self, X: object, task: object) -> tuple[Array, Index | None]:
         """Scores of rows, and the task of each row; (n, m) and None for all tasks."""
         check_is_fitted(self)
         X, labels = self._split_task(host_array(X), host_array(task))
+        X, offset = self._split_offset(X)
         matrix = self._read_features(X, reset=False)
         if labels is None and self._targets_are_columns:
-            columns = range(len(self.tasks_))
-            return np.column_stack(
-                [self._task_scores(matrix, i) for i in columns]
-            ), None
-        return self._row_scores(matrix, labels)
+            columns = [self._task_scores(matrix, i) for i in range(len(self.tasks_))]
+            scores = np.column_stack(columns)
+            return scores if offset is None else scores + offset[:, np.newaxis], None
+        scores, codes = self._row_scores(matrix, labels)
+        return scores if offset is None else scores + offset, codes
 
     def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
         """Scores of rows that have a task each, and that task."""

@@ -5,7 +5,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.special import expit
+from scipy.special import expit, softmax
 from sklearn.base import ClassifierMixin
 from sklearn.metrics import accuracy_score
 from sklearn.utils.metaestimators import available_if
@@ -15,7 +15,7 @@ from priormtl.checks import check_choice
 from priormtl.data import read_targets
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.labels import class_table, code_classes, read_labels
-from priormtl.estimators.linear import FixedStrengths
+from priormtl.estimators.linear import FixedStrengths, LinearMultiTask
 from priormtl.estimators.sources import fit_rows, read_source_rows
 from priormtl.estimators.unseen import Averages
 from priormtl.fitted import Fitted
@@ -32,6 +32,8 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     classes_: np.ndarray | list[np.ndarray]
     _classes: np.ndarray
     _targets_are_numbers: ClassVar[bool] = False
+    _losses: ClassVar[tuple[str, ...]] = ("logistic", "squared")
+    _takes_several: ClassVar[bool] = False  # more than two classes
 
     def fit_source(
         self,
@@ -66,6 +68,8 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         >>> model.fit_source(table, task="school", target="passed").predict(table)
         array(['no', 'no', 'yes', 'yes'], dtype=object)
         """
+        if isinstance(self, LinearMultiTask):
+            self._need_rows("fit_source")
         rows = read_source_rows(source, schema, where=where, model=self, **columns)
         fitted: Self = fit_rows(self, rows)
         return fitted
@@ -73,7 +77,8 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     def decision_function(self, X: object, *, task: object = None) -> Array:
         """Return the linear scores of the rows of X.
 
-        Positive scores belong to the second class of the task.
+        Positive scores belong to the second class of the task. With more than two
+        classes, there is a column for each of them, and the largest score is predicted.
 
         Parameters
         ----------
@@ -82,9 +87,9 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
         Returns
         -------
-        (n,) or (n, m) array
-            One score per row. If the model was fitted on (n, m) targets and ``task`` is
-            None, one column per task.
+        (n,), (n, K) or (n, m) array
+            One score per row, or one for each of K > 2 classes. If the model was fitted
+            on (n, m) targets and ``task`` is None, one column per task.
         """
         return self._scores(X, task)[0]
 
@@ -104,6 +109,8 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         """
         scores, codes = self._scores(X, task)
         columns = np.arange(len(self.tasks_)) if codes is None else codes
+        if self._n_classes > 2:
+            return self._classes[columns, np.argmax(scores, axis=1)]
         return self._classes[columns, (scores > 0).astype(np.intp)]
 
     @available_if(lambda self: self.loss == "logistic")
@@ -117,12 +124,14 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
         Returns
         -------
-        (n, 2) or (n, m) array
-            Probabilities of both classes. If the model was fitted on (n, m) targets and
-            ``task`` is None, the probability of the second class, one column per task,
-            as in scikit-learn's multi-label classifiers.
+        (n, K) or (n, m) array
+            Probabilities of the K classes. If the model was fitted on (n, m) targets
+            and ``task`` is None, the probability of the second class, one column per
+            task, as in scikit-learn's multi-label classifiers.
         """
         scores, _ = self._scores(X, task)
+        if self._n_classes > 2:
+            return np.asarray(softmax(scores, axis=1))
         if scores.ndim == 2:
             return expit(scores)
         return np.column_stack([expit(-scores), expit(scores)])
@@ -173,13 +182,14 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
+        several = self._takes_several and self.loss == "logistic"
+        tags.classifier_tags.multi_class = several
         return tags
 
     @property
-    def _uses_logistic(self) -> bool:
-        losses = ("logistic", "squared")
-        return check_choice("loss", self.loss, losses) == "logistic"
+    def _n_classes(self) -> int:
+        known = self.__dict__.get("_classes")
+        return 2 if known is None else int(known.shape[1])
 
     def _set_classes(self, table: np.ndarray) -> None:
         """Publish the negative and positive class of each task (m, 2)."""
@@ -193,22 +203,31 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         self._set_classes(fitted.classes)
 
     def _check_targets(self, y: object) -> np.ndarray:
-        return read_labels(y)
+        labels = read_labels(y)
+        if self._takes_several and labels.ndim == 2 and labels.shape[1] == 1:
+            # One column of several classes is one target for each row.
+            column = read_labels(labels[:, 0])
+            return column if len(np.unique(column)) > 2 else labels
+        return labels
 
     def _code_targets(
         self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
     ) -> Array:
         # A task of one class has no finite free intercept under logistic loss.
-        lone_class = not self._uses_logistic or self.fit_intercept is not True
-        table = class_table(y, codes, tasks, lone_class=lone_class)
+        loss = check_choice("loss", self.loss, self._losses)
+        lone_class = loss == "squared" or self.fit_intercept is not True
+        several = self._takes_several and loss == "logistic" and codes is not None
+        table = class_table(y, codes, tasks, lone_class=lone_class, several=several)
         self._set_classes(table)
+        if table.shape[1] > 2:
+            return np.searchsorted(table[0], y).astype(np.float64)
         numbers = code_classes(y, codes, table)
         return np.where(numbers == 0, np.nan, numbers)
 
 
 @dataclass(eq=False, repr=False)
 class MultiTaskClassifier(ClassificationTasks, FixedStrengths):
-    """Binary classification for several related tasks, with prior information.
+    """Classification for several related tasks, with prior information.
 
     Minimises the following objective over the coefficients P (features × tasks) and
     the intercepts b, with classes coded as −1 and +1::
@@ -217,14 +236,18 @@ class MultiTaskClassifier(ClassificationTasks, FixedStrengths):
             + lam ‖P‖₂,₁ + theta/2 ‖D P‖² + epsilon/2 tr(P L Pᵀ)
 
     With ``loss="squared"`` the first line is 1/2 Σ w (x p_i + b_i − y)², as in the
-    tables of the paper. The two classes of a task may have any labels. For problems
-    with more than two classes, use ``one_vs_one`` or ``one_vs_rest``.
+    tables of the paper. The two classes of a task may have any labels.
+
+    With more than two classes, the same in all tasks, each class has coefficients
+    p_ik and an intercept b_ik in each task, and the first line is the multinomial loss
+    Σ w (log Σ_k exp(x p_ik + b_ik) − x p_iy − b_iy). The penalty selects features for
+    all tasks and classes; relations and coupling act on each class.
 
     Parameters
     ----------
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, ties, standardize, solver, tol, max_iter, \
-warm_start, task, unseen_tasks, outlier_tasks, outlier_strength, device
+warm_start, task, unseen_tasks, outlier_tasks, outlier_strength, device, crossed
         See :class:`MultiTaskRegressor`. With logistic loss, "adaptive" coupling is
         estimated by penalised quasi-likelihood, and ``outlier_strength`` is in units
         of the noise.
@@ -233,14 +256,17 @@ warm_start, task, unseen_tasks, outlier_tasks, outlier_strength, device
 
     Attributes
     ----------
-    classes_ : (2,) array or list of m arrays
-        Class labels; the second one is the positive class. If tasks have different
-        classes, a list with one array per task.
-    coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, tie_weights_, \
-intercept_strength_, task_sd_, intercept_sd_, n_features_in_, feature_names_in_, \
-feature_prior_, task_weight_, feature_scale_, shared_coef_, own_coef_, \
-outlier_tasks_, outlier_strength_
-        See :class:`MultiTaskRegressor`.
+    classes_ : (K,) array or list of m arrays
+        Class labels; of two, the second one is the positive class. If tasks have
+        different pairs of classes, a list with one array per task.
+    coef_, intercept_ : (m, d) and (m,) arrays
+        With K > 2 classes, (m, K, d) and (m, K) arrays. Free intercepts of a task sum
+        to zero.
+    tasks_, objective_, dual_gap_, n_iter_, tie_weights_, intercept_strength_, \
+task_sd_, intercept_sd_, n_features_in_, feature_names_in_, feature_prior_, \
+task_weight_, feature_scale_, shared_coef_, own_coef_, outlier_tasks_, \
+outlier_strength_, crossed_effects_, crossed_sd_
+        See :class:`MultiTaskRegressor`. Effects of crossed levels are log-odds.
 
     See Also
     --------
@@ -260,6 +286,8 @@ outlier_tasks_, outlier_strength_
 
     _: KW_ONLY
     loss: str = "logistic"
+
+    _takes_several: ClassVar[bool] = True
 
 
 # Scores by task, for curves and their areas
@@ -295,6 +323,10 @@ def separate_tasks(
         raise TypeError(
             "model must be a classifier of tasks, such as MultiTaskClassifier: got "
             f"{type(model).__name__}."
+        )
+    if model._n_classes > 2:
+        raise ValueError(
+            f"model must have two classes: got {model._n_classes}. Use one_vs_rest."
         )
     scores, codes = model._scores(X, task)
     labels = read_labels(y)

@@ -11,10 +11,11 @@ intervals and calibration curves.
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cache, partial
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -39,10 +40,21 @@ from priormtl.estimators.linear import (
     FixedStrengths,
     LinearMultiTask,
     check_outlier_tasks,
+    fitted_dispersion,
+    refuse_flat_tasks,
     warn_unless_converged,
 )
-from priormtl.estimators.progress import CallbackSupport, show_progress, with_callbacks
-from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
+from priormtl.estimators.progress import (
+    CallbackSupport,
+    show_progress,
+    show_stages,
+    with_callbacks,
+)
+from priormtl.estimators.regressor import (
+    REGRESSION_LOSSES,
+    MultiTaskRegressor,
+    RegressionTasks,
+)
 from priormtl.estimators.sources import count_folds, hold_back, read_source
 from priormtl.estimators.splitting import (
     DEFAULT_FOLDS,
@@ -50,14 +62,16 @@ from priormtl.estimators.splitting import (
     check_parts,
     make_splits,
 )
+from priormtl.estimators.summary import spell_choice
 from priormtl.fitted import Fitted, Search
+from priormtl.losses import Family, find_family
 from priormtl.metrics import Reliability
 from priormtl.model import Solver
 from priormtl.priors import given_prior
 from priormtl.selection import (
     RULES,
     Calibration,
-    LogLoss,
+    FamilyLoss,
     MeanAuc,
     RowError,
     Score,
@@ -113,6 +127,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     standardize: bool = True
     outlier_strengths: Any = None
 
+    _dispersion: float | None = None  # of the search
     _scores_from_statistics = False  # whether the default score needs statistics only
 
     @with_callbacks
@@ -158,7 +173,16 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 by_class=by_class,
                 whole_tasks=whole_tasks,
             )
-            data = self._divide(table, rows, splits, whole_tasks=whole_tasks)
+            divide_rows = partial(self._divide, splits=splits, whole_tasks=whole_tasks)
+            factors = () if table.features is None else table.features.crossed
+            if table.crossed is not None and all(term.is_extra for term in factors):
+                # Folds decide about these factors: until then statistics may do.
+                plain = replace(table, crossed=None)
+                data = divide_rows(plain, plain.to_tasks())
+                with_levels = cache(partial(divide_rows, table, rows))
+                data = data._replace(with_levels=with_levels)
+            else:
+                data = divide_rows(table, rows)
             self._search_and_fit(data, root)
             self._hold_out(table, splits)
         if root is not None:
@@ -198,7 +222,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         alone = int(np.count_nonzero(counts == 1))
         if alone <= 0.1 * int(counts.sum()):  # few: let them train
             return False
-        if self._uses_logistic:  # ties must outweigh faint rows, but not all others
+        if (
+            self._family is not None
+        ):  # ties must outweigh faint rows, but not all others
             return is_word(self.ties, "adaptive")
         # Gram matrices of up to 32 MB may stand for rows.
         return len(counts) * table.X.shape[1] ** 2 <= 2**22
@@ -207,17 +233,18 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         self,
         table: Table,
         data: TaskData,
-        splits: Sequence[Split],
         *,
+        splits: Sequence[Split],
         whole_tasks: bool,
     ) -> SearchData:
         """All data, and what trains and scores in each split.
 
         Training parts are merged statistics of folds where these do, else rows. Scores
-        are those of held-out statistics where these do.
+        are those of held-out statistics where these do. Crossed factors need rows.
         """
-        logistic = self._uses_logistic
-        by_rows = logistic or not (whole_tasks or self.device or statistics_pay(data))
+        family = self._prepare_family(data)
+        pays = whole_tasks or self.device or statistics_pay(data)
+        by_rows = family is not None or table.crossed is not None or not pays
         whole, folds = divide(
             table,
             data,
@@ -227,7 +254,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             device=self.device,
         )
         by_default = self._scores_by_default
-        by_statistics = by_default and self._scores_from_statistics
+        by_statistics = by_default and self._scores_from_statistics and family is None
         scored = list[tuple[TaskData | TaskStatistics, Score]]()
         for k, (train, split, test) in enumerate(folds):
             if isinstance(train, TaskData):
@@ -240,8 +267,33 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             scored.append((train, score))
         return SearchData(whole, scored)
 
+    def _prepare_family(self, data: TaskData) -> Family | None:
+        """Family of all fits; an unknown dispersion is estimated on all rows first.
+
+        So models of all folds have the same one, and their deviances can be compared.
+        """
+        self._dispersion = vars(self).get("dispersion")
+        family = self._family
+        if family is None or not family.has_dispersion or self._dispersion is not None:
+            return family
+        blank = {"task_prior": "mean", "ties": "uniform", "fit_intercept": "tied"}
+        first = self._model(lam=0.0, theta=1.0, epsilon=self._weight_unit, **blank)
+        posed, _ = (
+            replace(first, intercept_strength=self._weight_unit)
+            .pose(data)
+            .fit(self._solver(), data)
+        )
+        self._dispersion = fitted_dispersion(posed)
+        return find_family(family.name, self._dispersion)
+
     def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if nothing can be learned from a training part."""
+        """Fail if free intercepts have no finite best value in a training part."""
+        family, unties = (
+            self._family,
+            self.fit_intercept == "auto" and self.task_prior is None,
+        )
+        if family is not None and (self.fit_intercept is True or unties):
+            refuse_flat_tasks(train, family, f" in the training part of split {number}")
 
     @property
     def _scores_by_default(self) -> bool:
@@ -262,8 +314,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         has_outliers = check_outlier_tasks(self.outlier_tasks)
         solver, told = self._solver(), self.outlier_strengths is not None
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
-        with threadpool_limits(1, user_api="blas"):
-            result, best = self._search(data, solver, root)
+        with (
+            threadpool_limits(1, user_api="blas"),
+            show_stages(self, type(self).__name__) as announce,
+        ):
+            result, best = self._search(data, solver, root, announce)
         for text in result.notes:
             warnings.warn(text, UserWarning, stacklevel=5)
         if result.unsolved:
@@ -276,31 +331,45 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             )
         candidate = result.candidates()[best]
         setup = result.setups[candidate.structure]
-        regresses = isinstance(self, RegressorMixin)
+        family = self._family
+        regresses = isinstance(self, RegressorMixin) and family is None
         held_out = refit_folds(
             setup.trials, candidate, solver, told=told, variances=regresses
         )
-        assert setup.posed is not None
-        posed, solution = candidate.at(setup.posed).fit(solver, data.whole)
+        chosen, whole = setup.posed, data.of(setup.structure).whole
+        assert chosen is not None
+        known = chosen.estimate
+        if candidate.structure > 0 and known is not None and known.precision:
+            # It began at the estimate of another structure, and ended early.
+            chosen = chosen.model.pose(whole, known)
+        chosen = candidate.at(chosen)
+        if family is not None and family.has_dispersion:
+            # Estimated once more, unless given.
+            given = replace(chosen.model, dispersion=vars(self)["dispersion"])
+            chosen = chosen._replace(model=given)
+        posed, solution = chosen.fit(solver, whole)
         if has_outliers:
             # As in the search, the data say which tasks may differ, unless told.
             own = candidate.outlier_strength
             strength = own if told or np.isinf(own) else None
             posed, solution = fit_outliers(posed, solution, solver, strength)
         warn_unless_converged(solution, posed, solver)
-        self._publish(data.whole, posed, solution, has_outliers)
+        self._publish(whole, posed, solution, has_outliers)
         if regresses:
             final = prediction_variances(posed, solution.coef)
             held_out = held_out._replace(final_variances=final)
         scoring = self.scoring if isinstance(self.scoring, str) else "score"
         if self.scoring is None:
-            logistic = self._uses_logistic
-            scoring = "neg_log_loss" if logistic else "neg_mean_squared_error"
+            scoring = "neg_mean_squared_error" if family is None else family.scoring[0]
         found = Search(result.without_data(), best, scoring, self.selection)
         self.fitted_ = replace(self.fitted_, search=found, held_out=held_out)
 
     def _search(
-        self, data: SearchData, solver: Solver, root: object
+        self,
+        data: SearchData,
+        solver: Solver,
+        root: object,
+        announce: Callable[[str], None],
     ) -> tuple[SearchResult, int]:
         """Scores of all candidates, and the position of the chosen one."""
         jobs, name = check_jobs(self.n_jobs), type(self).__name__
@@ -310,7 +379,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             own = check_outlier_strengths(own)
         given = Structure(given_prior(self), self.ties, self.fit_intercept)
         # Structures and strengths are filled in by the search.
-        blank = {"task_prior": None, "ties": "uniform", "fit_intercept": True}
+        blank: dict[str, Any] = {"task_prior": None, "ties": "uniform"}
+        blank["fit_intercept"] = True
+        if self._dispersion is not None:
+            blank["dispersion"] = self._dispersion
         model = self._model(lam=1.0, theta=1.0, epsilon=1.0, **blank)
         lams = self.lams
         choices = open_choices(
@@ -327,7 +399,16 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             with show_progress(self, root, title, total) as advance:
                 return search([setup], solver, n_jobs=jobs, advance=advance)
 
-        result = search_structures(given, model, choices, strengths, data, run)
+        count, total = 0, 1 + sum(len(values) - 1 for values in choices.values())
+
+        def estimating(choice: str, value: object) -> None:
+            nonlocal count
+            count += 1
+            words = spell_choice(choice, value) if choice else "which effects vary"
+            announce(f"estimating {words} ({count} of at most {total})")
+
+        wanted = given, model, choices, strengths, data
+        result = search_structures(*wanted, run, estimating)
         best = choose_structure(result, rule)
         if not self.outlier_tasks:
             return result, best
@@ -349,6 +430,14 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     def _allows_free(self, data: SearchData) -> bool:
         """Whether every task has a finite intercept of its own in every part."""
+        if self._family is not None:
+            try:
+                for train, _ in data.folds:
+                    assert isinstance(train, TaskData)
+                    refuse_flat_tasks(train, self._family)
+            except ValueError:
+                return False
+            return True
         return all(
             not isinstance(train, TaskStatistics) or bool(np.all(train.weight))
             for train, _ in data.folds
@@ -358,6 +447,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """Predict rows by the models that were not fitted to them, and calibrate."""
         fitted = self.fitted_
         assert fitted.held_out is not None
+        if table.crossed is not None:
+            names = tuple(term.source for term in self.design_.crossed)
+            table = replace(table, crossed=table.crossed.only(names))
         held_out, residuals = fitted.held_out.on_rows(table, splits, fitted.labels)
         reliability = calibration = None
         if residuals is not None:
@@ -365,10 +457,15 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             sizes = fitted.shape[0], len(splits)
             calibration = Calibration.of(residuals, models, *sizes, final)
         if table.codes is not None and held_out.prediction is not None:
-            if residuals is not None:
-                reliability = Reliability.of(held_out.prediction, table.y)
-            elif self._uses_logistic:
+            family = self._family
+            if isinstance(self, ClassificationTasks) and family is not None:
                 reliability = Reliability.of_scores(held_out.prediction, table.y)
+            elif isinstance(self, RegressorMixin):
+                means = held_out.prediction
+                if family is not None:
+                    means = family.mean(means)
+                    held_out = held_out._replace(prediction=means)
+                reliability = Reliability.of(means, table.y)
         self.fitted_ = replace(
             fitted, held_out=held_out, reliability=reliability, calibration=calibration
         )
@@ -395,6 +492,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         return kind(lam, theta, epsilon, **shared)
 
 
+@dataclass(eq=False, repr=False)
 class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     """MultiTaskRegressor with structure and strengths selected by cross-validation.
 
@@ -448,7 +546,8 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
         Whether to divide features by their pooled standard deviation during the fit.
         With tied intercepts, features are also centred. ``coef_`` and ``intercept_``
         are always in the units of X.
-    feature_prior, penalty, feature_weights, solver, tol, max_iter, task, unseen_tasks
+    feature_prior, penalty, feature_weights, solver, tol, max_iter, task, \
+unseen_tasks, loss, dispersion, exposure, offset
         See :class:`MultiTaskRegressor`. Everything that is estimated from data, such
         as scales, ties and correlations, is estimated on each training part separately.
     outlier_tasks : bool, default=False
@@ -463,13 +562,18 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
         Where statistics of folds are held and paths are solved, as in
         :class:`MultiTaskRegressor`.
+    crossed : str or list of str, optional
+        Columns of X, a data frame, whose levels have effects of their own in all
+        tasks, shrunk to zero, such as the teacher of pupils in many schools. Their
+        variances are estimated by REML. Levels that are new or missing in prediction
+        have no effect.
 
     Attributes
     ----------
     structure_ : dict
         Selected structure: "task_prior", "ties" and "fit_intercept", as selected or as
-        given, "smooth" and "slopes" if these were selected, and "between" with nested
-        tasks: see ``between_`` in :class:`MultiTaskRegressor`.
+        given, "smooth", "slopes" and "crossed" if these were selected, and "between"
+        with nested tasks: see ``between_`` in :class:`MultiTaskRegressor`.
     lam_, theta_, epsilon_ : float
         Selected strengths.
     outlier_strength_ : float
@@ -499,7 +603,7 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
 feature_names_in_, feature_prior_, statistics_, task_weight_, task_effect_, task_r2_, \
 task_sd_, intercept_sd_, noise_sd_, feature_scale_, shared_coef_, own_coef_, \
-outlier_tasks_
+outlier_tasks_, crossed_effects_, crossed_sd_
         Results of the final fit to all rows; see :class:`MultiTaskRegressor`.
 
     Notes
@@ -538,6 +642,13 @@ outlier_tasks_
     ('adaptive', 26)
     """
 
+    _: KW_ONLY
+    loss: str = "squared"
+    dispersion: float | None = None
+    exposure: Any = None
+    offset: Any = None
+
+    _losses: ClassVar[tuple[str, ...]] = REGRESSION_LOSSES
     _scores_from_statistics = True
     predict_interval = predict_interval
 
@@ -556,6 +667,7 @@ outlier_tasks_
         -------
         self
         """
+        self._need_rows("fit_statistics")
         check_parts(parts)
         self._refuse_scorings()
         return self._fit_parts(*hold_back(parts))
@@ -589,7 +701,17 @@ outlier_tasks_
         -------
         self
         """
+        self._need_rows("fit_source")
         self._refuse_scorings()
+        if (
+            self._family is not None
+            or self.exposure is not None
+            or self.offset is not None
+        ):
+            raise ValueError(
+                'fit_source needs loss="squared" and no exposure or offset: other '
+                "losses need all rows at once. Use fit."
+            )
         columns["folds"] = count_folds(self.cv)
         summary = read_source(
             source, schema, where=where, shards=shards, model=self, **columns
@@ -605,6 +727,11 @@ outlier_tasks_
 
     def _fit_parts(self, *parts: TaskStatistics) -> Self:
         """Hold out all parts in turn but the last, which always trains."""
+        if self._family is not None:
+            raise ValueError(
+                f'loss must be "squared" for a fit to statistics: got {self.loss!r}, '
+                "which needs rows. Use fit."
+            )
         root = self._begin_callbacks(None, None)
         with unchanged_on_error(self):
             *tests, always = parts
@@ -624,11 +751,17 @@ outlier_tasks_
 
     @property
     def _scores_by_default(self) -> bool:
-        return self.scoring is None or self.scoring == "neg_mean_squared_error"
+        family = self._family
+        own = "neg_mean_squared_error" if family is None else family.scoring[0]
+        return self.scoring is None or self.scoring == own
 
     def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         data = test.to_tasks()
-        if statistics_pay(data):
+        if self._family is not None:
+            family = find_family(self._family.name, self._dispersion)
+            assert family is not None
+            return FamilyLoss(data, task_places(test.tasks, tasks), family)
+        if test.crossed is None and statistics_pay(data):
             held_out = condense(data)
             assert isinstance(held_out, TaskStatistics)
             return StatisticsError(align_tasks(held_out, tuple(tasks)))
@@ -658,7 +791,7 @@ class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
     feature_prior, penalty, feature_weights, solver, tol, max_iter, task, loss, \
 unseen_tasks
         See :class:`MultiTaskClassifier`.
-    outlier_tasks, outlier_strengths, device
+    outlier_tasks, outlier_strengths, device, crossed
         See :class:`MultiTaskRegressorCV`.
 
     Attributes
@@ -671,7 +804,7 @@ cv_results_, n_splits_, folds_, reliability_
         ``decision_function``; see :class:`MultiTaskRegressorCV`.
     classes_, coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, \
 n_features_in_, feature_names_in_, feature_prior_, task_weight_, task_effect_, \
-feature_scale_, shared_coef_, own_coef_, outlier_tasks_
+feature_scale_, shared_coef_, own_coef_, outlier_tasks_, crossed_effects_, crossed_sd_
         Results of the final fit to all rows; see :class:`MultiTaskClassifier`.
 
     Examples
@@ -688,8 +821,13 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     loss: str = "logistic"
 
     def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
-        score = LogLoss if self._uses_logistic else RowError
-        return score(test.to_tasks(), task_places(test.tasks, tasks))
+        data, places = test.to_tasks(), task_places(test.tasks, tasks)
+        family = self._family
+        return (
+            RowError(data, places)
+            if family is None
+            else FamilyLoss(data, places, family)
+        )
 
     def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         if isinstance(self.scoring, str) and self.scoring == "task_auc":
@@ -705,16 +843,5 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite best value."""
         unties = self.fit_intercept == "auto" and self.task_prior is None
-        if self._uses_logistic and (self.fit_intercept is True or unties):
+        if self._family is not None and (self.fit_intercept is True or unties):
             refuse_lone_classes(train, number)
-
-    def _allows_free(self, data: SearchData) -> bool:
-        if not self._uses_logistic:
-            return super()._allows_free(data)
-        try:
-            for number, (train, _) in enumerate(data.folds):
-                assert isinstance(train, TaskData)
-                refuse_lone_classes(train, number)
-        except ValueError:
-            return False
-        return True

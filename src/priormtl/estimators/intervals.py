@@ -48,6 +48,10 @@ def predict_interval(
     coverage = check_coverage(coverage)
     check_is_fitted(self)
     calibration = self.fitted_.calibration
+    if self._family is not None:
+        raise ValueError(
+            f'predict_interval needs loss="squared": got {self._family.name!r}.'
+        )
     if calibration is None:
         raise ValueError(
             "predict_interval needs residuals of held-out rows: call "
@@ -68,16 +72,24 @@ def predict_interval(
 def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     """Predictions of rows, with the deviations of fold models."""
     X, labels = model._split_task(X, task)
+    X, offset = model._split_offset(X)
     matrix, m = model._read_features(X, reset=False), len(model.tasks_)
-    calibration = model.fitted_.calibration
-    assert calibration is not None
-    final, folds = model.fitted_, calibration
+    crossed = model._read_levels(X)
+    final, folds = model.fitted_, model.fitted_.calibration
+    assert folds is not None
+    effects = np.zeros(0) if final.crossed is None else final.crossed.effects
+    added = folds.effects
+    if len(added) < len(folds.coef):  # folds without crossed factors
+        added = np.zeros((len(folds.coef), len(effects)))
     whole = FoldModels(
         np.concatenate([final.coef[np.newaxis], folds.coef]),
         np.concatenate([final.intercept[np.newaxis], folds.intercept]),
+        np.concatenate([effects[np.newaxis], added]),
     )
     if labels is None and model._targets_are_columns:
         scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]
+        if offset is not None:
+            scores[0] += np.repeat(offset, m)
         codes = np.tile(np.arange(m), n)
         return Spread(scores[0], scores[1:], codes, np.zeros(n * m, bool))
     rows = model._place_rows(matrix, labels)
@@ -86,10 +98,15 @@ def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     known = np.flatnonzero(~unseen)
     if len(known) < len(unseen):
         scores[0] = model._score_placed(matrix, rows)
+        if crossed is not None:
+            scores[0] += crossed.forward(effects)
         scores[1:] = 0.0
         part = matrix[known]
+        crossed = None if crossed is None else crossed.take(known)
     else:
         part = matrix
     if len(known):
-        scores[:, known] = score_folds(part, rows.codes[known], whole)[0]
+        scores[:, known] = score_folds(part, rows.codes[known], whole, crossed)[0]
+    if offset is not None:
+        scores = scores + offset
     return Spread(scores[0], scores[1:], rows.known(m), unseen)

@@ -46,10 +46,16 @@ def _values(column: Any) -> np.ndarray:
 
 
 def class_table(
-    y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...], *, lone_class: bool
+    y: np.ndarray,
+    codes: Index | None,
+    tasks: tuple[Hashable, ...],
+    *,
+    lone_class: bool,
+    several: bool = False,
 ) -> np.ndarray:
     """Negative and positive class of each task (m, 2).
 
+    With ``several``, and more than two classes in some task, all classes (m, K).
     Where all tasks draw on the same two classes, a task may lack one of them if
     ``lone_class``; else each task must show its own two.
     """
@@ -57,6 +63,21 @@ def class_table(
     union = np.unique(np.concatenate(seen))
     least = min(len(classes) for classes in seen)
     if len(union) == 2 and (least == 2 or (lone_class and least > 0)):
+        return np.tile(union, (len(tasks), 1))
+    if len(union) == 1:
+        raise ValueError(
+            f"y must have two classes: got {union.tolist()} in all rows; one class "
+            "leaves nothing to learn."
+        )
+    if several and max(len(classes) for classes in seen) > 2:
+        for task, classes in zip(tasks, seen, strict=True):
+            if len(classes) < len(union) and not lone_class:
+                absent = np.setdiff1d(union, classes)[:5].tolist()
+                raise ValueError(
+                    f"every task must show all {len(union)} classes with free "
+                    f"intercepts: task {task!r} has no rows of {absent}. Use "
+                    'fit_intercept="tied".'
+                )
         return np.tile(union, (len(tasks), 1))
     for task, classes in zip(tasks, seen, strict=True):
         if len(classes) != 2:
@@ -106,7 +127,8 @@ def _wrong_classes(task: Hashable, classes: np.ndarray, y: np.ndarray) -> str:
         return (
             "Only binary classification is supported. The type of the target is "
             f"{kind}. Task {task!r} has {len(classes)} classes ({shown}, …): use "
-            "one_vs_one or one_vs_rest to make binary tasks."
+            "MultiTaskClassifier with logistic loss and task labels, or one_vs_one or "
+            "one_vs_rest to make binary tasks."
         )
     return (
         f"every task must have two classes: task {task!r} has one class or none "

@@ -7,7 +7,7 @@ and those that search for them derive from this class.
 
 import warnings
 from dataclasses import KW_ONLY, dataclass, fields, replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -18,6 +18,7 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_choice, check_outlier_strength
 from priormtl.data import (
     Moments,
+    StackedRows,
     Table,
     TaskData,
     TaskStatistics,
@@ -27,7 +28,7 @@ from priormtl.data import (
     refuse_crossed,
     score_by_task,
 )
-from priormtl.design import build_frame, find_frame_library
+from priormtl.design import Design, build_frame, find_frame_library
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.summary import (
     ModelSummary,
@@ -37,8 +38,16 @@ from priormtl.estimators.summary import (
     summary_tables,
 )
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
-from priormtl.fitted import VIEWS, Certificate, Fitted, Outliers, task_array
-from priormtl.model import Model, Posed, Solver
+from priormtl.fitted import (
+    VIEWS,
+    Certificate,
+    CrossedFit,
+    Fitted,
+    Outliers,
+    task_array,
+)
+from priormtl.losses import DelegateFit, Family, FamilyFit, find_family
+from priormtl.model import Model, Posed, Solver, score_rows
 from priormtl.priors import given_prior
 from priormtl.rendering import to_notebook
 from priormtl.selection import fit_outlier_path, fit_outliers
@@ -90,7 +99,9 @@ class LinearMultiTask(MultiTaskEstimator):
     unseen_tasks: str = "error"
     outlier_tasks: bool = False
     device: Any = None
+    crossed: Any = None
 
+    _losses: ClassVar[tuple[str, ...]] = ("squared",)
     _weight_unit = 1.0  # mean weight of the rows; statistics count rows by weights
 
     def __getattr__(self, name: str) -> Any:
@@ -103,8 +114,16 @@ class LinearMultiTask(MultiTaskEstimator):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     @property
-    def _uses_logistic(self) -> bool:
-        return False
+    def _family(self) -> Family | None:
+        """Family of the loss; None for squared loss."""
+        given = vars(self)
+        loss = check_choice("loss", given.get("loss", "squared"), self._losses)
+        return find_family(loss, given.get("dispersion"))
+
+    @property
+    def _n_classes(self) -> int:
+        """Number of classes, from three on; else 2."""
+        return 2
 
     def _model(self, **settings: Any) -> Model:
         """What the parameters describe; ``settings`` replace some of them."""
@@ -114,9 +133,11 @@ class LinearMultiTask(MultiTaskEstimator):
             )
         given = {"task_prior": given_prior(self), "weight_unit": self._weight_unit}
         given["allows_absent_tasks"] = self.unseen_tasks == "nearest"
+        given["crossed"] = None
         for one in fields(Model):  # parameters of the same name describe it
             if one.name in vars(self):
                 given.setdefault(one.name, vars(self)[one.name])
+        given["n_classes"] = self._n_classes
         model = Model(**given | settings)
         check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
         return model
@@ -126,9 +147,51 @@ class LinearMultiTask(MultiTaskEstimator):
     ) -> Table:
         table = super()._read_table(X, y, task, sample_weight, reset=reset)
         self._weight_unit = table.mean_weight()
+        if isinstance(self, RegressorMixin) and self._family is not None:
+            y = table.y[table.measured().reshape(table.y.shape)]
+            self._family.check(y, weighted=table.weight is not None)
         if table.codes is not None and reset:
             refuse_crossed(table.tasks, np.bincount(table.codes), self.task)
+        if table.crossed is not None and check_outlier_tasks(self.outlier_tasks):
+            raise ValueError(
+                "outlier_tasks must be False with crossed factors: got True. Use "
+                "crossed=None, or crossed='none' in tabular_model."
+            )
         return table
+
+    def _need_rows(self, method: str) -> None:
+        """Fail if there are crossed factors, whose levels statistics do not hold."""
+        if self._crossed_columns():
+            raise ValueError(
+                f"crossed must be None in {method}, which does not read levels of "
+                f"rows: got {self.crossed!r}. Use fit with a data frame."
+            )
+
+    def _crossed_columns(self) -> tuple[str, ...]:
+        crossed = self.crossed
+        if crossed is None:
+            return ()
+        names = (crossed,) if isinstance(crossed, str) else tuple(crossed)
+        for name in names:
+            if not isinstance(name, str):
+                raise TypeError(
+                    "crossed must name columns of X, such as 'teacher' or ['teacher', "
+                    f"'item']: got {name!r}."
+                )
+            if name == self.task or (
+                isinstance(self.task, list | tuple) and name in self.task
+            ):
+                raise ValueError(
+                    f"crossed must name columns other than the task: got {name!r}."
+                )
+        return names
+
+    def _scores(self, X: object, task: object) -> tuple[Array, Index | None]:
+        scores, codes = super()._scores(X, task)
+        crossed = self._read_levels(X)
+        if crossed is None or self.fitted_.crossed is None:
+            return scores, codes
+        return scores + crossed.forward(self.fitted_.crossed.effects), codes
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)
@@ -141,18 +204,34 @@ class LinearMultiTask(MultiTaskEstimator):
         has_outliers: bool,
     ) -> None:
         """Keep what was learned, in the user's units."""
-        moments, problem = posed.moments, posed.problem
+        moments, problem, family = posed.moments, posed.problem, posed.model.family
         scale = posed.scale[:, np.newaxis]
         total = solution.point.total if has_outliers else solution.coef
-        coef = np.ascontiguousarray((total / scale).T)
-        levels = coef @ pooled_means(moments) + solution.intercept
+        coef, intercept = np.ascontiguousarray((total / scale).T), solution.intercept
+        effects = None
+        if posed.model.n_classes > 2:
+            coef, intercept = split_classes(posed, coef, intercept)
+        else:
+            levels = coef @ pooled_means(moments) + intercept
+            effects = levels - levels.mean()
         strength = None
         if posed.model.fit_intercept == "tied":
             if not posed.model.standardize:
                 warn_of_far_features(moments)
             strength = posed.intercept_strength
         kept = [one for one in (data, moments) if isinstance(one, TaskStatistics)]
-        outliers = None
+        outliers = crossed = None
+        design: Design | None = self.__dict__.get("design_")
+        if design is not None and design.crossed:
+            # Factors that the folds have not chosen are none.
+            names = () if posed.crossed is None else posed.crossed.levels.names
+            self._adopt_design(design.with_crossed(names))
+        if posed.crossed is not None:
+            known = posed.crossed.estimate
+            sd = np.array(list(known.sd.values()))
+            crossed = CrossedFit(
+                posed.crossed.effects, known.errors, sd, known.is_stochastic
+            )
         if has_outliers:
             shared = np.ascontiguousarray((solution.coef / scale).T)
             outliers = Outliers(shared, coef - shared, posed.outlier_strength)
@@ -163,12 +242,13 @@ class LinearMultiTask(MultiTaskEstimator):
                 lam=problem.lam,
                 theta=problem.prior.theta,
                 epsilon=problem.prior.epsilon,
+                dispersion=None if family is None else fitted_dispersion(posed),
             ),
             task_array(data.tasks),
             coef,
-            solution.intercept,
+            intercept,
             Certificate(
-                float(solution.certificate.primal),
+                float(solution.certificate.primal) + problem.fit.constant,
                 float(solution.certificate.gap),
                 solution.n_iter,
             ),
@@ -179,22 +259,32 @@ class LinearMultiTask(MultiTaskEstimator):
             between=tuple(problem.prior.laplacian.between or ()),
             scale=np.where(np.isfinite(posed.scale), posed.scale, 1.0),
             task_weight=np.array(moments.weight),
-            task_effect=levels - levels.mean(),
+            task_effect=effects,
             deviations=posed.deviations(),
             classes=self.__dict__.get("_classes"),
             outliers=outliers,
+            crossed=crossed,
             targets_are_columns=self._targets_are_columns,
             library=self._frame_library,
             statistics=kept[-1] if kept else None,
         )
-        if isinstance(self, RegressorMixin):
+        if isinstance(self, RegressorMixin) and family is None:
+            if isinstance(data, StackedRows) and posed.crossed is not None:
+                scores = score_rows(data, coef.T, solution.intercept)
+                misses = data.y - scores - posed.crossed.scores
+                squares = data.task_sums(data.weight * misses**2)
+                errors = errors_of(posed, solution.coef)
+            else:
+                squares = task_errors(moments, coef, solution.intercept)
+                quick = not (has_outliers or kept)
+                errors = quick_errors(fitted, posed, solution) if quick else None
             fitted = replace(
                 fitted,
-                task_r2=training_r2(moments, coef, solution.intercept),
+                task_r2=training_r2(moments, squares),
                 target_variance=pooled_target_variance(moments),
+                within_variance=float(moments.yy.sum() / moments.weight.sum()),
+                errors=errors,
             )
-            if not (has_outliers or kept):
-                fitted = replace(fitted, errors=quick_errors(fitted, posed, solution))
         self.fitted_ = fitted
 
     def coef_frame(self, *, wide: bool = False) -> Any:
@@ -224,7 +314,7 @@ class LinearMultiTask(MultiTaskEstimator):
         1     0           x0          2.0
         """
         check_is_fitted(self)
-        return build_coef_frame(self.fitted_, wide=wide)
+        return build_coef_frame(self.fitted_.by_class(), wide=wide)
 
     def summary(self, level: float | None = None) -> ModelSummary:
         """Summarise the fitted model.
@@ -233,8 +323,8 @@ class LinearMultiTask(MultiTaskEstimator):
         ----------
         level : float, optional
             Confidence level, such as 0.95, of intervals of coefficients and of the
-            effects of tasks. Needs a regressor with at least one selected feature;
-            see Notes.
+            effects of tasks and crossed levels. Needs a regressor with at least one
+            selected feature; see Notes.
 
         Returns
         -------
@@ -248,11 +338,17 @@ class LinearMultiTask(MultiTaskEstimator):
         (conditional variances given the variance components). Otherwise they are those
         of a parametric bootstrap on the statistics, with 200 replicates: how much
         estimates vary with the noise, at the selected features. They do not include
-        the bias of shrinkage.
+        the bias of shrinkage. With crossed factors there are intervals of levels, and
+        those of coefficients only at lam = 0 with ``ties="adaptive"`` and tied
+        intercepts.
         """
         check_is_fitted(self)
-        errors = None if level is None else self._errors(check_level(level))
-        return summarize_fitted(self.fitted_, errors, level)
+        errors = None
+        if level is not None:
+            check_level(level)
+            has_levels = self.fitted_.crossed is not None
+            errors = self.fitted_.errors if has_levels else self._errors(level)
+        return summarize_fitted(self.fitted_.by_class(), errors, level)
 
     def _errors(self, level: float, **limits: int) -> StandardErrors:
         """Standard errors, from the statistics of the fit or as they were saved."""
@@ -279,6 +375,11 @@ class LinearMultiTask(MultiTaskEstimator):
                 f"level={level:g} needs a regressor with selected features that is "
                 "not too large: got a classifier, or a model without standard errors; "
                 "use level=None."
+            )
+        if self.fitted_.crossed is not None:
+            raise ValueError(
+                f"level={level:g} needs a model without crossed factors, or lam=0, "
+                'ties="adaptive" and tied intercepts.'
             )
         if self.penalty != "l21":
             raise ValueError(
@@ -324,8 +425,9 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _score_placed(self, X: Matrix, rows: RowTasks) -> Array:
         m, averages = len(self.tasks_), rows.averages
+        columns = None if self.fitted_.n_classes == 1 else self.fitted_.n_classes
         if averages is None:
-            return score_by_task(X, rows.codes, self._task_scores)
+            return score_by_task(X, rows.codes, self._task_scores, columns)
         self._check_averages(averages)
         fitted = self.fitted_
         coef, intercept = averages.coef(fitted), averages.intercept(fitted)
@@ -333,15 +435,15 @@ class LinearMultiTask(MultiTaskEstimator):
         def score(part: Matrix, i: int) -> Array:
             if i < m:
                 return self._task_scores(part, i)
-            return np.asarray(part @ coef[i - m] + intercept[i - m])
+            return np.asarray(part @ coef[i - m].T + intercept[i - m])
 
-        return score_by_task(X, rows.codes, score)
+        return score_by_task(X, rows.codes, score, columns)
 
     def _check_averages(self, averages: Averages) -> None:
         """Fail if models that are averaged do not mean the same."""
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
-        return np.asarray(X @ self.coef_[i] + self.intercept_[i])
+        return np.asarray(X @ self.coef_[i].T + self.intercept_[i])
 
     def _adopt_features(self, statistics: TaskStatistics) -> None:
         """Expect the features of statistics from now on."""
@@ -363,6 +465,11 @@ class FixedStrengths(LinearMultiTask):
     outlier_strength: Any = None
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
+        family = self._family
+        is_regressor = isinstance(self, RegressorMixin)
+        if is_regressor and family is not None and self.fit_intercept is True:
+            assert isinstance(data, TaskData)
+            refuse_flat_tasks(data, family)
         posed, solution = self._solve(None, data)
         self._publish(data, posed, solution, bool(self.outlier_tasks))
 
@@ -381,6 +488,10 @@ class FixedStrengths(LinearMultiTask):
     ) -> tuple[Posed, Solution]:
         """Solve a model, with task-specific components if wanted; pose it if needed."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
+        if has_outliers and self._n_classes > 2:
+            raise ValueError(
+                f"outlier_tasks must be False with {self._n_classes} classes."
+            )
         if posed is None:
             model, solver = self._model(), self._solver()  # all parameters are checked
             posed = model.pose(data)
@@ -401,15 +512,65 @@ class FixedStrengths(LinearMultiTask):
             return None
         if last.labels != list(data.tasks):
             return None
-        return np.ascontiguousarray(last.shared_coef.T * scale[:, np.newaxis])
+        if last.n_classes != (self._n_classes if self._n_classes > 2 else 1):
+            return None
+        # Columns are tasks, class after class.
+        coef = np.moveaxis(last.shared_coef, -1, 0).reshape(len(scale), -1)
+        if last.n_classes > 1:
+            coef = last.coef.transpose(2, 1, 0).reshape(len(scale), -1)
+        return np.ascontiguousarray(coef * scale[:, np.newaxis])
 
     def _fit_statistics(self, statistics: TaskStatistics) -> Self:
         """Fit statistics as if their rows had been read."""
+        if self._family is not None:
+            raise ValueError(
+                f'loss must be "squared" for a fit to statistics: got '
+                f"{self._family.name!r}, which needs rows. Use fit."
+            )
         self._weight_unit = 1.0
         refuse_crossed(statistics.tasks, statistics.weight, statistics.task_columns)
         self._adopt_features(statistics)
         self._fit_tasks(statistics)
         return self
+
+
+def split_classes(posed: Posed, coef: Array, intercept: Array) -> tuple[Array, Array]:
+    """Coefficients (m, K, d) and intercepts (m, K) of columns, class after class.
+
+    The loss does not see a number that is added to the scores of all classes. What no
+    penalty determines of intercepts is such that they sum to zero.
+    """
+    K = posed.model.n_classes
+    coef = coef.reshape(K, -1, coef.shape[1]).transpose(1, 0, 2)
+    levels = intercept.reshape(K, -1).T
+    if posed.model.fit_intercept is True:
+        levels = levels - levels.mean(axis=1, keepdims=True)
+    elif posed.model.fit_intercept == "tied":
+        levels = levels - levels.mean()
+    return np.ascontiguousarray(coef), np.ascontiguousarray(levels)
+
+
+def fitted_dispersion(posed: Posed) -> float | None:
+    """Dispersion of the fit, as given or estimated, where the family has one."""
+    fit = posed.problem.fit
+    while isinstance(fit, DelegateFit):
+        fit = fit.fit
+    if not isinstance(fit, FamilyFit) or not fit.family.has_dispersion:
+        return None
+    return float(vars(fit.family)["alpha"])
+
+
+def refuse_flat_tasks(data: TaskData, family: Family, part: str = "") -> None:
+    """Fail if free intercepts of some tasks have no finite best value."""
+    mean = data.task_sums(data.weight * data.y) / data.task_weight
+    flat = np.flatnonzero(~family.has_finite_score(mean))
+    if len(flat):
+        names = [data.tasks[i] for i in flat[:8]]
+        raise ValueError(
+            f'fit_intercept must be "tied" or False where all targets of a task are '
+            f"{data.rows_of(int(flat[0]))[1][0]:g}, which has no finite intercept: "
+            f"{names}{part}."
+        )
 
 
 def warn_of_far_features(moments: Moments) -> None:
@@ -535,10 +696,8 @@ def build_coef_frame(fitted: Fitted, *, wide: bool) -> Any:
     return build_frame({"task": tasks} | columns, library)
 
 
-def training_r2(moments: Moments, coef: Array, intercept: Array) -> Array:
-    """R² of each task on the rows that it was trained on; NaN for constant targets."""
-    errors = task_errors(moments, coef, intercept)
+def training_r2(moments: Moments, errors: Array) -> Array:
+    """R² of each task, from sums of squared errors (m,); NaN for constant targets."""
     noise = moments.weight * (ROUNDING * moments.y_mean) ** 2
-    varies = moments.yy > noise
-    shares = np.divide(errors, moments.yy, where=varies, out=np.full(len(coef), np.nan))
-    return np.asarray(1.0 - shares)
+    varies, unknown = moments.yy > noise, np.full(len(errors), np.nan)
+    return np.asarray(1.0 - np.divide(errors, moments.yy, where=varies, out=unknown))

@@ -75,6 +75,7 @@ def regularization_path(
     column = task if isinstance(task, str | int | np.integer) else None
     model = MultiTaskRegressor(task=column, **settings)
     labels = task if column is None else None
+    model._need_rows("regularization_path")
     data = model._read_table(X, y, labels, sample_weight, reset=True).to_tasks()
     posed, solver = model._model().pose(data), model._solver()
     default_lams = 30
@@ -153,6 +154,7 @@ def trace_fit(
     if solver is not None:
         plain.set_params(solver=solver)
     how = plain._solver()
+    plain._need_rows("trace_fit")
     data = plain._read_table(X, y, task, sample_weight, reset=True).to_tasks()
     problem = plain._model().pose(data).problem
     method, history = how.choose(problem), History()

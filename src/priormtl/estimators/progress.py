@@ -1,20 +1,32 @@
-"""How a long search shows where it is: callbacks, a bar, or log lines."""
+"""How a long search shows where it is: callbacks, a bar, or log lines.
+
+``show_stages`` says what is being estimated, and ``show_progress`` how many of equal
+parts are done; inside of stages both share one bar.
+"""
 
 import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import RLock, Timer
 from time import monotonic
 from typing import Any
 
-__all__ = ["CallbackSupport", "hide_progress", "show_progress", "with_callbacks"]
+__all__ = [
+    "CallbackSupport",
+    "hide_progress",
+    "show_progress",
+    "show_stages",
+    "with_callbacks",
+]
 
 LOGGER = logging.getLogger("priormtl")
 SHORT = 2.0  # seconds below which nothing is shown
 BETWEEN_LINES = 5.0  # seconds from log line to log line
 HIDDEN: ContextVar[bool] = ContextVar("HIDDEN", default=False)
+STAGES: ContextVar["_Stages | None"] = ContextVar("STAGES", default=None)
 
 try:
     from sklearn.callback import CallbackSupportMixin as CallbackSupport
@@ -58,12 +70,80 @@ def show_progress(
     if HIDDEN.get():
         yield lambda count=1: None
         return
+    stages = STAGES.get()
+    if stages is not None and stages.bar is not None:
+        yield _Progress(stages.title, total, parts, stages.bar, monotonic()).advance
+        return
     bar = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
     try:
         yield _Progress(name, total, parts, bar, monotonic()).advance
     finally:
         if bar is not None:
             bar.close()
+
+
+@contextmanager
+def show_stages(estimator: object, name: str) -> Iterator[Callable[[str], None]]:
+    """Yield a function to be called with words about what begins.
+
+    What runs is shown once the whole takes longer than two seconds, also while a stage
+    goes on. Callbacks of scikit-learn hear of paths only.
+    """
+    if HIDDEN.get() or getattr(estimator, "_skl_callbacks", None):
+        yield lambda words: None
+        return
+    bar = _open_bar() if sys.stderr.isatty() and not LOGGER.disabled else None
+    stages = _Stages(name, bar)
+    before = STAGES.set(stages)
+    timer = Timer(SHORT, stages.begin)
+    timer.daemon = True  # an interrupt ends the program at once
+    timer.start()
+    try:
+        yield stages.announce
+    finally:
+        timer.cancel()
+        STAGES.reset(before)
+        stages.close()
+
+
+@dataclass
+class _Stages:
+    """What is being estimated, shown from a moment on by a timer's thread."""
+
+    name: str
+    bar: "_Bar | None"
+    words: str = ""
+    is_shown: bool = False
+    is_closed: bool = False
+    lock: Any = field(default_factory=RLock)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name}, {self.words}" if self.words else self.name
+
+    def announce(self, words: str) -> None:
+        with self.lock:
+            self.words = words
+            if self.is_shown:
+                self.show()
+
+    def begin(self) -> None:
+        with self.lock:
+            if not (self.is_shown or self.is_closed):
+                self.is_shown = True
+                self.show()
+
+    def show(self) -> None:
+        if self.bar is not None:
+            self.bar.show(self.title, 0, None)
+        else:
+            LOGGER.info("%s", self.title)
+
+    def close(self) -> None:
+        with self.lock:
+            self.is_closed = True
+            if self.bar is not None:
+                self.bar.close()
 
 
 @contextmanager
@@ -123,15 +203,18 @@ class _Bar:
     def __init__(self, build: Any) -> None:
         self.build = build
         self.bar: Any = None
+        self.lock = RLock()
 
-    def show(self, name: str, done: int, total: int) -> None:
-        if self.bar is None:
-            from rich.console import Console  # noqa: PLC0415
+    def show(self, name: str, done: int, total: int | None) -> None:
+        """Show how much of a total is done; without one, that something is."""
+        with self.lock:
+            if self.bar is None:
+                from rich.console import Console  # noqa: PLC0415
 
-            self.bar = self.build(console=Console(stderr=True), transient=True)
-            self.bar.start()
-            self.task = self.bar.add_task(name, total=total)
-        self.bar.update(self.task, completed=done)
+                self.bar = self.build(console=Console(stderr=True), transient=True)
+                self.bar.start()
+                self.task = self.bar.add_task(name, total=total)
+            self.bar.update(self.task, description=name, completed=done, total=total)
 
     def close(self) -> None:
         if self.bar is not None:

@@ -1,8 +1,10 @@
 """Linear regression for several related tasks: ``MultiTaskRegressor``."""
 
 import os
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import RegressorMixin
@@ -16,17 +18,19 @@ from priormtl.data import (
     host_array,
     lives_on_device,
     read_targets,
+    split_offset_columns,
     statistics_pay,
     summarize,
     summarize_tasks,
 )
-from priormtl.design import as_frame
+from priormtl.design import Encoded, as_frame
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.intervals import predict_interval
 from priormtl.estimators.linear import FixedStrengths
-from priormtl.estimators.sources import read_source
+from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
 from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
 from priormtl.fitted import Fitted
+from priormtl.losses import Family
 from priormtl.selection import Calibration, FoldModels, HeldOut, divide, from_errors
 from priormtl.uncertainty import prediction_variances, task_errors
 
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from priormtl.engines import Schema
 
 
+REGRESSION_LOSSES = ("squared", "poisson", "gamma", "negative_binomial")
 MOST_NUMBERS = 2**22  # in a factorisation that a fit pays for, for intervals only
 
 
@@ -58,12 +63,24 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
             One prediction per row. If the model was fitted on (n, m) targets and
             ``task`` is None, one column per task.
         """
-        return self._scores(X, task)[0]
+        scores, family = self._scores(X, task)[0], self._family
+        return scores if family is None else family.mean(scores)
+
+    def _split_offset(self, X: Any) -> tuple[Any, Array | None]:
+        exposure, offset = (vars(self).get(name) for name in ("exposure", "offset"))
+        if exposure is None and offset is None:
+            return X, None
+        if isinstance(X, Encoded):
+            raise ValueError(
+                "exposure and offset need fit(X, y) with a table X: encoded rows do "
+                "not carry them."
+            )
+        return split_offset_columns(X, exposure, offset)
 
     def score(
         self, X: object, y: object, *, task: object = None, sample_weight: object = None
     ) -> float:
-        """Return R² of the predictions.
+        """Return R² of the predictions: the share of the deviance that is explained.
 
         Parameters
         ----------
@@ -79,18 +96,25 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         Returns
         -------
         float
-            R². For (n, m) targets, the mean of R² over the columns.
+            R², or D² with losses other than squared: 1 − deviance / deviance of the
+            mean. For (n, m) targets, the mean over the columns.
         """
         prediction = self.predict(X, task=task)
         target = self._check_targets(y)
         weight = None if sample_weight is None else read_targets(sample_weight)
+        score: Callable[..., float] = r2_score
+        if self._family is not None:
+            known = self.fitted_.model  # with the dispersion of the fit
+            assert known is not None
+            assert known.family is not None
+            score = partial(deviance_explained, known.family)
         if prediction.ndim == 1:
-            return float(r2_score(np.ravel(target), prediction, sample_weight=weight))
+            return float(score(np.ravel(target), prediction, sample_weight=weight))
         scores = []
         for i, rows in enumerate(~np.isnan(target.T)):
             own = None if weight is None else weight[rows]
             pair = target[rows, i], prediction[rows, i]
-            scores.append(r2_score(*pair, sample_weight=own))
+            scores.append(score(*pair, sample_weight=own))
         return float(np.mean(scores))
 
     def _check_targets(self, y: object) -> np.ndarray:
@@ -111,6 +135,17 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         )
 
 
+def deviance_explained(
+    family: Family, y: Array, mean: Array, *, sample_weight: Array | None = None
+) -> float:
+    """D²: one minus the deviance of predicted means, relative to that of one mean."""
+    weight = np.ones(len(y)) if sample_weight is None else sample_weight
+    level = np.full(len(y), np.average(y, weights=weight))
+    losses = [float(weight @ family.loss(family.link(one), y)) for one in (mean, level)]
+    return 1.0 - losses[0] / losses[1] if losses[1] > 0 else float(losses[0] == 0)
+
+
+@dataclass(eq=False, repr=False)
 class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     """Linear regression for several related tasks, with prior information.
 
@@ -191,6 +226,24 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         Where PyTorch (``pip install 'priormtl[gpu]'``) holds the statistics and solves
         the problem, in double precision. By default, on the processor without PyTorch.
         The nuclear norm and outlier tasks are not available on a device.
+    loss : {"squared", "poisson", "gamma", "negative_binomial"}, default="squared"
+        Loss function. "poisson" and "negative_binomial" are for counts, "gamma" is for
+        positive amounts. Their mean is exp(x p_i + b_i); see Notes.
+    dispersion : float, optional
+        Dispersion alpha of the negative binomial: the variance of a count of mean μ is
+        μ + alpha μ². If None, it is estimated.
+    exposure : str or int, optional
+        Column of X with the exposure of each row, such as a population or a duration:
+        predicted counts are proportional to it. It must be positive, and it is no
+        feature. Its logarithm is an offset. A name in a data frame, or a position in
+        an array without its task column.
+    offset : str or int, optional
+        Column of X that is added to x p_i + b_i. It is no feature.
+    crossed : str or list of str, optional
+        Columns of X, a data frame, whose levels have effects of their own in all
+        tasks, shrunk to zero, such as the teacher of pupils in many schools. Their
+        variances are estimated by REML. Levels that are new or missing in prediction
+        have no effect.
 
     Attributes
     ----------
@@ -201,7 +254,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     tasks_ : (m,) array
         Task labels.
     objective_ : float
-        Value of the objective at the solution. It is never negative.
+        Value of the objective at the solution. With squared loss it is never negative.
     dual_gap_ : float
         Duality gap: an upper bound on the distance of ``objective_`` from the optimum.
         It includes a bound on rounding errors.
@@ -227,6 +280,11 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         their pooled mean. Only with ``ties="adaptive"`` and ``fit_intercept="tied"``.
     noise_sd_ : float
         Estimated standard deviation of the noise. Only with ``ties="adaptive"``.
+    crossed_effects_ : dict
+        Effect of each level of each crossed factor: ``{column: {level: effect}}``.
+        Only with crossed factors.
+    crossed_sd_ : dict
+        Estimated standard deviation of the effects of each crossed factor.
     shared_coef_ : (m, d) array
         Coefficients without task-specific components. Only with ``outlier_tasks``.
     own_coef_ : (m, d) array
@@ -256,6 +314,8 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         R² of each task on the training data. NaN if the targets are constant.
     feature_scale_ : (d,) array
         Divisors of the features. Ones unless ``standardize`` is True.
+    dispersion_ : float
+        Dispersion of the negative binomial, as given or estimated.
     statistics_ : TaskStatistics
         Sufficient statistics of the training data, to which ``partial_fit`` adds.
         Absent if X is sparse or has fewer rows than features.
@@ -327,6 +387,13 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     ((4, 6), (120,))
     """
 
+    _: KW_ONLY
+    loss: str = "squared"
+    dispersion: float | None = None
+    exposure: Any = None
+    offset: Any = None
+
+    _losses: ClassVar[tuple[str, ...]] = REGRESSION_LOSSES
     predict_interval = predict_interval
 
     def calibrate(
@@ -354,6 +421,11 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         self
         """
         check_is_fitted(self)
+        if self._family is not None:
+            raise ValueError(
+                f'calibrate needs loss="squared": got {self.loss!r}, whose noise is no '
+                "sum."
+            )
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=False)
             tasks = self.tasks_.tolist()
@@ -365,7 +437,8 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
                 )
             splits = make_splits(cv, table, X, y, by_class=False)
             data, coefs, intercepts, variances = table.to_tasks(), [], [], []
-            by_rows = not statistics_pay(data)
+            effects = []
+            by_rows = table.crossed is not None or not statistics_pay(data)
             for fold in divide(table, data, splits, by_rows=by_rows)[1]:
                 posed, solution = self._solve(None, fold.train)
                 total = solution.coef
@@ -373,8 +446,9 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
                     total = solution.point.total
                 coefs.append(total.T / posed.scale)
                 intercepts.append(solution.intercept)
+                effects.append(posed.effects)
                 variances.append(prediction_variances(posed, solution.coef))
-            models = FoldModels(np.stack(coefs), np.stack(intercepts))
+            models = FoldModels(*map(np.stack, (coefs, intercepts, effects)))
             folds = HeldOut(models, np.stack(variances))
             _, residuals = folds.on_rows(table, splits, tasks)
             assert residuals is not None
@@ -390,6 +464,11 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         self, X: Any, y: Any, task: Any, sample_weight: object
     ) -> TaskStatistics | None:
         if self.task is not None or not lives_on_device(X) or np.ndim(y) != 1:
+            return None
+        self._need_rows("fit to rows on a device")
+        if self._family is not None or self.exposure is not None:
+            return None
+        if self.offset is not None:
             return None
         found = summarize(X, y, task, sample_weight, device=self.device)
         weight = np.ones(1) if sample_weight is None else host_array(sample_weight)
@@ -410,6 +489,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         -------
         self
         """
+        self._need_rows("fit_statistics")
         if not isinstance(statistics, TaskStatistics):
             raise TypeError(
                 f"statistics must be TaskStatistics: got {type(statistics).__name__}; "
@@ -495,10 +575,23 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         >>> model.fit_source(ds.dataset(rows), task="t", target="y").coef_.round(6)
         array([[1.]])
         """
+        self._refuse_offsets("fit_source")
+        if self._family is not None:
+            rows = read_source_rows(source, schema, where=where, model=self, **columns)
+            fitted: Self = fit_rows(self, rows)
+            return fitted
+        self._need_rows("fit_source")
         summary = read_source(
             source, schema, where=where, shards=shards, model=self, **columns
         )
         return self.fit_statistics(summary.whole)
+
+    def _refuse_offsets(self, method: str) -> None:
+        if self.exposure is not None or self.offset is not None:
+            raise ValueError(
+                f"exposure and offset must be None for {method}, which reads features "
+                "only. Use fit with a data frame."
+            )
 
     def partial_fit(
         self, X: object, y: object, *, task: object = None, sample_weight: object = None
@@ -518,6 +611,12 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         -------
         self
         """
+        if self._family is not None:
+            raise ValueError(
+                f'partial_fit needs loss="squared": got {self.loss!r}, which needs all '
+                "rows. Use fit."
+            )
+        self._need_rows("partial_fit")
         last: Fitted | None = self.__dict__.get("fitted_")
         first = last is None or last.statistics is None
         if first and last is not None:

@@ -130,6 +130,11 @@ def bind_scorer(
 
     It becomes fitted but for numbers, with the task in a last column of X.
     """
+    if test.offset is not None:
+        raise ValueError(
+            f"scoring={scoring!r} must be None with exposure or offset: held-out rows "
+            "are scored by their deviance."
+        )
     m, d, labels = len(tasks), int(test.X.shape[1]), np.arange(len(tasks))
     if isinstance(shell, LinearMultiTask):
         name, model = type(shell).__name__, shell._model()

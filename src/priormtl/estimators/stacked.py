@@ -19,6 +19,7 @@ from priormtl._arrays import Array, Index
 from priormtl.data import Table, encode_labels, fill_absent, read_targets
 from priormtl.design import Encoded
 from priormtl.estimators.intervals import spread_of
+from priormtl.estimators.progress import show_progress
 from priormtl.fitted import Fitted
 from priormtl.metrics import Reliability
 from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
@@ -153,13 +154,16 @@ class _Stacked(BaseEstimator):
         boosters, by_trees = [], np.empty((0, len(targets)))
         for size in SIZES:
             grown, scores = [], np.full(len(targets), np.nan)
-            for fold in range(len(held_out.models.coef)):
-                test = folds == fold
-                train = ~test & present
-                part = None if weight is None else weight[train]
-                rows = matrix[train], targets[train], part
-                grown.append(grow(size, *rows, classify=classify, signs=signs))
-                scores[test] = grown[-1].predict(matrix[test])
+            n_folds, name = len(held_out.models.coef), type(self).__name__
+            with show_progress(self, None, f"{name}, trees", n_folds, "folds") as done:
+                for fold in range(n_folds):
+                    test = folds == fold
+                    train = ~test & present
+                    part = None if weight is None else weight[train]
+                    rows = matrix[train], targets[train], part
+                    grown.append(grow(size, *rows, classify=classify, signs=signs))
+                    scores[test] = grown[-1].predict(matrix[test])
+                    done()
             boosters.append(grown)
             by_trees = np.vstack([by_trees, scores])
             weights, z = min(
@@ -202,7 +206,8 @@ class _Stacked(BaseEstimator):
         signs = None if prior is None else prior.signs(self.model_.coef_.shape[1])
         if signs is None:
             return None
-        return np.append(signs[self.model_.design_.tree_features()], 0)
+        extra = 1 + sum(self.model_.design_.tree_levels())  # and the task
+        return np.append(signs[self.model_.design_.tree_features()], [0] * extra)
 
     def _matrix(self, X: Encoded) -> Array:
         """Features and the position of the task in the fit; NaN: unseen."""
@@ -212,7 +217,12 @@ class _Stacked(BaseEstimator):
         for k, task in enumerate(tasks):
             plain = task.item() if isinstance(task, np.generic) else task
             positions[k] = known.get(plain, np.nan)
-        return np.column_stack([X.X[:, X.design.tree_features()], positions[codes]])
+        blocks = [X.X[:, X.design.tree_features()]]
+        if X.crossed is not None:
+            sizes = X.design.tree_levels()
+            for levels, size in zip(X.crossed.codes.T, sizes, strict=True):
+                blocks.append(np.equal.outer(levels, np.arange(size)).astype(float))
+        return np.column_stack([*blocks, positions[codes]])
 
     def _mixed(self, X: Any, linear: Array) -> Array:
         trees = self.fitted_.trees
@@ -284,7 +294,8 @@ class StackedRegressor(RegressorMixin, _Stacked):
         held_out, linear = fitted.held_out, fitted.calibration
         assert boosted is not None
         w, codes = boosted.share, self.model_._find_tasks(X.task, len(y))
-        own, shared = score_folds(X.X, codes, held_out.models)
+        levels = self.model_._read_levels(X)
+        own, shared = score_folds(X.X, codes, held_out.models, levels)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
         for k, trees in enumerate(boosted.folds):
@@ -297,7 +308,9 @@ class StackedRegressor(RegressorMixin, _Stacked):
         final = (1.0 - w) ** 2 * held_out.final_variances
         mixed = Calibration.of(rows, None, fitted.shape[0], len(boosted.folds), final)
         # Deviations of the linear models are kept with these.
-        return mixed._replace(coef=linear.coef, intercept=linear.intercept)
+        return mixed._replace(
+            coef=linear.coef, intercept=linear.intercept, effects=linear.effects
+        )
 
     def _targets(self, y: object) -> Array:
         return np.ravel(self.model_._check_targets(y))

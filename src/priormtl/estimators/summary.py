@@ -1,6 +1,6 @@
 """ModelSummary: what a fitted model learned, as data that can be shown anywhere."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
 from typing import Any
@@ -11,7 +11,16 @@ from scipy.stats import norm
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import Moments
-from priormtl.design import Design, build_frame, find_frame_library
+from priormtl.design import (
+    Categories,
+    Curve,
+    Design,
+    Gap,
+    Levels,
+    Line,
+    build_frame,
+    find_frame_library,
+)
 from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.fitted import Certificate, Fitted, Search
 from priormtl.rendering import (
@@ -20,14 +29,18 @@ from priormtl.rendering import (
     Tabled,
     build_table,
     count_words,
+    join_words,
     spell_number,
 )
 from priormtl.uncertainty import StandardErrors
 
 __all__ = [
     "CertificateSummary",
+    "ColumnSummary",
+    "CrossedSummary",
     "FeaturePriorSummary",
     "FeatureSummary",
+    "LevelSummary",
     "ModelSummary",
     "SearchSummary",
     "StatementSummary",
@@ -36,7 +49,10 @@ __all__ = [
     "TaskSummary",
     "plain_labels",
     "pooled_target_variance",
+    "rank_levels",
     "read_fitted",
+    "spell_choice",
+    "spell_columns",
     "summarize_fitted",
     "summarize_model",
     "summarize_search",
@@ -94,6 +110,35 @@ class TaskSummary:
     effect: float | None = None
     error: float | None = None  # its standard error, with summary(level)
     lower: float | None = None
+    upper: float | None = None
+
+
+@dataclass(frozen=True)
+class ColumnSummary:
+    """What a column of the table became."""
+
+    column: str
+    became: str  # in words, such as "curve" or "4 categories"
+
+
+@dataclass(frozen=True)
+class CrossedSummary:
+    """A crossed factor: a column whose levels have effects of their own."""
+
+    column: str
+    levels: int
+    sd: float  # standard deviation of the effects, by REML; zero: it has none
+
+
+@dataclass(frozen=True)
+class LevelSummary:
+    """Effect of one level of a crossed factor, the same in all tasks."""
+
+    column: str
+    level: Hashable  # text, number or date
+    effect: float
+    error: float  # standard error
+    lower: float | None = None  # with summary(level)
     upper: float | None = None
 
 
@@ -177,6 +222,9 @@ FRAMES = {
     "strengths": Strength,
     "structures": StructureSummary,
     "statements": StatementSummary,
+    "columns": ColumnSummary,
+    "crossed": CrossedSummary,
+    "levels": LevelSummary,
 }
 
 
@@ -230,6 +278,10 @@ class ModelSummary(Tabled):
     structures: tuple[StructureSummary, ...] = ()
     # What each known value, sign, common and smooth effect came to.
     statements: tuple[StatementSummary, ...] = ()
+    columns: tuple[ColumnSummary, ...] = ()  # empty where they have no names
+    crossed: tuple[CrossedSummary, ...] = ()
+    is_stochastic: bool = False  # whether their likelihood was estimated by probes
+    levels: tuple[LevelSummary, ...] = ()  # of all crossed factors
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -245,11 +297,13 @@ class ModelSummary(Tabled):
 
         Parameters
         ----------
-        table : {"features", "tasks", "strengths", "structures", "statements"}, \
-default="features"
+        table : {"features", "tasks", "strengths", "structures", "statements", \
+"columns", "crossed", "levels"}, default="features"
             Selected features, tasks, strengths with the number of candidates,
-            structures that cross-validation tried, with their best scores, or
-            statements of the feature prior, with what they came to.
+            structures that cross-validation tried, with their best scores, statements
+            of the feature prior, with what they came to, columns of the table, with
+            what they became, crossed factors, or all levels of these, with their
+            effects.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -257,8 +311,8 @@ default="features"
         rows = vars(self)[check_choice("table", table, tuple(FRAMES))]
         names = [field.name for field in fields(FRAMES[table])]
         columns = {name: [vars(row)[name] for row in rows] for name in names}
-        if "task" in columns:
-            columns["task"] = plain_labels(columns["task"])
+        for name in {"task", "level"} & {*columns}:
+            columns[name] = plain_labels(columns[name])
         chosen = library or self.library or find_frame_library(None)
         return build_frame(columns, chosen)
 
@@ -312,7 +366,7 @@ def summarize_fitted(
     """Show what a fit learned, with intervals where there are standard errors."""
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
-    features = _features(fitted, errors, z)
+    features, crossed = _features(fitted, errors, z), fitted.crossed
     search = None if fitted.search is None else summarize_search(fitted.search)
     theta = None if model is None else model.theta
     return ModelSummary(
@@ -345,12 +399,98 @@ def summarize_fitted(
         ties=_ties(fitted),
         structures=() if search is None else search.compare_structures(),
         statements=read_statements(fitted, theta),
+        columns=tuple(_columns(fitted)),
+        crossed=_crossed(fitted),
+        is_stochastic=crossed is not None and crossed.is_stochastic,
+        levels=tuple(_levels(fitted, z)),
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
         noise=None if errors is None else float(errors.noise[0]),
         coef_error=None if errors is None else _coef_error(fitted, errors),
     )
+
+
+def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
+    """What each column became in this model; those that are left out come last."""
+    design, model = fitted.design, fitted.model
+    if design is None:
+        return
+    unused = set() if model is None else set(model.left_out)
+    used = {one.column for one in _crossed(fitted)}
+    words = dict[str, list[str]]()
+    for term, places in design.columns:
+        own = words.setdefault(term.source, [])
+        if isinstance(term, Line):
+            own.append("straight line")
+        elif isinstance(term, Categories):
+            n = len(term.values)
+            own.append(f"{n:,} categories" if n > 1 else "1 category")
+        elif isinstance(term, Levels) and term.source in used:
+            own.append(count_words(len(term.values), "crossed level"))
+        elif isinstance(term, Curve) and not unused.issuperset(
+            range(places.start, places.stop)
+        ):
+            if term.part:
+                own.append(f"curve of the {term.part}")
+            elif term.is_periodic:
+                own.append("periodic curve")
+            else:  # it has a straight line, too
+                own[:] = ["curve"]
+        elif isinstance(term, Gap) and term.alone:
+            own.append("indicator of missing values")
+    for column, own in words.items():
+        yield ColumnSummary(column, join_words(own) or "nothing")
+    for column, reason in design.left_out.items():
+        if column not in words:
+            yield ColumnSummary(column, f"left out ({reason})")
+
+
+def spell_columns(columns: Sequence[ColumnSummary]) -> str:
+    """What columns became, in one line: those that became the same together."""
+    groups, parts, most = dict[str, list[str]](), [], 6
+    for one in columns:
+        groups.setdefault(one.became, []).append(one.column)
+    for became, names in groups.items():
+        shown = ", ".join(names[:most])
+        if len(names) > most:
+            shown += f" and {len(names) - most} more"
+        if became.startswith("left out"):
+            parts.append(f"{shown} {became}")
+        elif became[0].isdigit():
+            parts.append(f"{shown} as {became}{' each' if len(names) > 1 else ''}")
+        elif len(names) == 1:
+            parts.append(f"{shown} as {'an' if became[0] in 'aeiou' else 'a'} {became}")
+        else:
+            single = " and " not in became and " of " not in became
+            parts.append(f"{shown} as {became}s" if single else f"{shown} as {became}")
+    return "; ".join(parts)
+
+
+def _crossed(fitted: Fitted) -> tuple[CrossedSummary, ...]:
+    """Crossed factors, without those that folds have decided against."""
+    if fitted.crossed is None or fitted.design is None:
+        return ()
+    return tuple(
+        CrossedSummary(term.source, len(term.values), sd)
+        for term, sd in zip(
+            fitted.design.crossed, fitted.crossed.sd.tolist(), strict=True
+        )
+        if sd > 0 or not term.is_extra
+    )
+
+
+def _levels(fitted: Fitted, z: float) -> Iterator[LevelSummary]:
+    """Levels of crossed factors, in order; with intervals if z > 0."""
+    if fitted.crossed is None:
+        return
+    errors = fitted.crossed_values(fitted.crossed.errors)
+    effects = fitted.crossed_values(fitted.crossed.effects)
+    for one in _crossed(fitted):
+        for level, effect in effects[one.column].items():
+            error = errors[one.column][level]
+            ends = (effect - z * error, effect + z * error) if z else (None, None)
+            yield LevelSummary(one.column, level, effect, error, *ends)
 
 
 def _coef_error(fitted: Fitted, errors: StandardErrors) -> Array:
@@ -440,6 +580,7 @@ STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
         "straight": "straight lines",
     },
     "slopes": {"varying": "slopes by task", "common": "slopes in common"},
+    "crossed": {},  # names of columns
 }
 
 
@@ -449,12 +590,17 @@ def _candidate_structures(params: Sequence[Mapping[str, Any]]) -> tuple[str, ...
         return ()
     found = []
     for part in params:
-        words = []
-        for name, spelled in STRUCTURES.items():
-            if name in part:
-                words.append(spelled.get(part[name], f"{name}={part[name]}"))
+        words = [spell_choice(name, part[name]) for name in STRUCTURES if name in part]
         found.append(", ".join(words))
     return tuple(found)
+
+
+def spell_choice(name: str, value: Any) -> str:
+    """One part of a structure in words."""
+    if name == "crossed":
+        columns = join_words(value)
+        return f"effects of each {columns}" if columns else "no crossed factors"
+    return STRUCTURES[name].get(value, f"{name}={value}")
 
 
 def _certificate(fitted: Fitted) -> CertificateSummary | None:
@@ -573,7 +719,13 @@ MOST_FEATURES = 20
 MOST_TASKS = 20
 MOST_NAMES = 8
 
-LOSSES = {"squared": "squared error", "logistic": "logistic"}
+LOSSES = {
+    "squared": "squared error",
+    "logistic": "logistic",
+    "poisson": "Poisson",
+    "gamma": "gamma",
+    "negative_binomial": "negative binomial",
+}
 PENALTIES = {
     "l21": "whole features enter or leave (l21)",
     "nuclear": "tasks share a subspace (nuclear)",
@@ -598,6 +750,8 @@ def summary_tables(summary: "ModelSummary") -> list[Table]:
         tables.insert(1, _structure_table(summary))
     if any(one.error is not None for one in summary.tasks):
         tables.append(_effect_table(summary))
+    if summary.crossed:
+        tables += _crossed_tables(summary)
     if summary.statements:
         rows = [(one.statement, one.words) for one in summary.statements]
         heads, most = ("statement", "came to"), MOST_FEATURES
@@ -676,7 +830,7 @@ def _feature_table(summary: "ModelSummary") -> Table:
     rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in summary.features]
     heads = ["feature", "mean", "min", "max", "norm"]
     title = "Selected features, coefficients over tasks"
-    if summary.level is not None:
+    if summary.level is not None and summary.errors is not None:
         title += f", {100 * summary.level:g} % intervals ({summary.errors})"
         heads[2:2] = ["error", "lower", "upper", "between tasks"]
         rows = [
@@ -732,6 +886,34 @@ def _effect_table(summary: "ModelSummary") -> Table:
         most=MOST_TASKS,
         what="tasks",
     )
+
+
+def _crossed_tables(summary: "ModelSummary") -> Iterator[Table]:
+    """Crossed factors, and with a level of intervals their levels that stand out."""
+    title = "Crossed factors, effects of levels that are the same in all tasks"
+    if summary.is_stochastic:
+        title += " (likelihood estimated by random probes)"
+    rows = [(one.column, one.levels, one.sd) for one in summary.crossed]
+    yield build_table(title, ("column", "levels", "standard deviation"), rows)
+    if summary.level is None:
+        return
+    levels = rank_levels(summary.levels)
+    yield build_table(
+        f"Levels that stand out, {100 * summary.level:g} % intervals",
+        ("column", "level", "effect", "error", "lower", "upper"),
+        [
+            (one.column, str(one.level), one.effect, one.error, one.lower, one.upper)
+            for one in levels
+        ],
+        most=MOST_TASKS,
+        what="levels",
+    )
+
+
+def rank_levels(levels: Sequence[LevelSummary]) -> list[LevelSummary]:
+    """Levels that have effects, furthest from zero in standard errors first."""
+    known = [one for one in levels if one.error > 0]
+    return sorted(known, key=lambda one: -abs(one.effect) / one.error)
 
 
 def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:

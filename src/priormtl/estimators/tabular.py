@@ -30,7 +30,7 @@ from priormtl.estimators.cross_validated import (
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.fitted import Fitted
-from priormtl.priors import FeaturePrior, as_feature_prior, factors_of
+from priormtl.priors import FeaturePrior, as_feature_prior
 
 KINDS = ("regressor", "classifier")
 # A search takes some 200 evaluations of REML, of the cube of this each: a minute.
@@ -44,6 +44,7 @@ def tabular_model(
     feature_prior: object = None,
     smooth: object = "auto",
     trees: str = "auto",
+    crossed: object = "auto",
     **settings: Any,
 ) -> Pipeline:
     """Build a model that takes raw data frames.
@@ -68,7 +69,13 @@ def tabular_model(
         ``{"hour": 24, "age": None}``, gives periodic curves; None: not periodic.
     trees : {"auto", "none"}, default="auto"
         Whether predictions of gradient boosting are mixed in where held-out rows say
-        that they help.
+        that they help. They never are for counts and amounts (``loss="poisson"``,
+        "gamma" and "negative_binomial").
+    crossed : "auto", "none", str or list of str, default="auto"
+        Columns whose levels have effects of their own in all tasks, shrunk as REML
+        says, such as the teacher of pupils in many schools. "auto": text columns with
+        at least 20 values, and numbers or dates whose values recur in most tasks, if
+        held-out rows say that this helps; none with ``outlier_tasks=True``.
     **settings
         Further parameters of :class:`MultiTaskRegressorCV` or
         :class:`MultiTaskClassifierCV`.
@@ -123,11 +130,14 @@ def tabular_model(
     }
     build = MultiTaskRegressorCV if kind == "regressor" else MultiTaskClassifierCV
     model: Any = build(**given)
-    if trees == "auto":
+    # Trees for counts and amounts would be mixed on another scale: none as yet.
+    if trees == "auto" and settings.get("loss", "squared") in ("squared", "logistic"):
         stack = StackedRegressor if kind == "regressor" else StackedClassifier
         model = stack(model)
     straight = tuple(sorted(map(str, known.features_in_units)))
-    features = TableFeatures(task, smooth, straight)
+    if settings.get("outlier_tasks") and isinstance(crossed, str) and crossed == "auto":
+        crossed = "none"
+    features = TableFeatures(task, smooth, straight, crossed)
     return TabularPipeline([("features", features), ("model", model)])
 
 
@@ -202,6 +212,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     straight : tuple of str, default=()
         Columns that stay as they are, since something is known about their
         coefficients: these get a curve only if ``smooth`` names them.
+    crossed : "auto", "none", str or list of str, default="auto"
+        Columns that become crossed factors; see :func:`tabular_model`.
 
     Attributes
     ----------
@@ -217,11 +229,16 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     """
 
     def __init__(
-        self, task: object, smooth: object = "auto", straight: tuple[str, ...] = ()
+        self,
+        task: object,
+        smooth: object = "auto",
+        straight: tuple[str, ...] = (),
+        crossed: object = "auto",
     ) -> None:
         self.task = task
         self.smooth = smooth
         self.straight = straight
+        self.crossed = crossed
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
@@ -247,13 +264,12 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             labels,
             self.smooth,
             self.straight,
+            self.crossed,
         )
         straight = design.straighten()
-        long = factors_of(FeaturePrior.shrink(), design).values()
-        n_columns = len(design) - sum(map(len, long))  # of dense equations
         # More curves than rows are hardly told apart, and take long from 500 on.
         most = min(MOST_COLUMNS, max(500, len(labels)))
-        is_wide = n_columns > most and len(straight) < len(design)
+        is_wide = len(design) > most and len(straight) < len(design)
         if is_wide and self.smooth == "auto":
             warnings.warn(
                 f"{len(design.sources):,} columns are too many for curves: effects of "
@@ -273,7 +289,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def _encode(self, frame: nw.DataFrame[Any], cells: dict[str, Cells]) -> Encoded:
         labels = self._tasks(frame).to_native()
-        return Encoded(self.design_, self.design_.encode(frame, cells), labels)
+        X = self.design_.encode(frame, cells)
+        levels = self.design_.read_levels(frame, cells)
+        return Encoded(self.design_, X, labels, levels)
 
     def expansion_of(self, column: object) -> Expansion:
         """How values of a column, or of a part of dates, become features."""

@@ -54,7 +54,8 @@ class Averages:
     def coef(self, fitted: Fitted) -> Array:
         """Coefficients of each mean (k, d)."""
         part = fitted.shared_coef if self.shared_part else fitted.coef
-        return np.asarray(self.weights @ part)
+        means = np.asarray(self.weights @ part.reshape(len(part), -1))
+        return means.reshape(-1, *part.shape[1:])
 
     def intercept(self, fitted: Fitted) -> Array:
         """Intercept of each mean (k,)."""

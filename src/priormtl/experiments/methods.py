@@ -320,6 +320,13 @@ class SharedLasso(RegressorMixin, BaseEstimator):
         self.alphas = alphas
         self.folds = folds
 
+    @classmethod
+    def of(cls, training: Training) -> Self:
+        # scikit-learn divides the squared error by the number of rows.
+        largest = training.lam_max / len(training.rows.y)
+        alphas = largest * np.geomspace(1.0, 1e-3, training.n_settings)
+        return cls(alphas, training.folds)
+
     def fit(self, X: Array, y: Array, *, task: None = None) -> Self:
         splits = [tuple(split) for split in split_by_fold(np.asarray(self.folds))]
         with warnings.catch_warnings():
@@ -332,13 +339,6 @@ class SharedLasso(RegressorMixin, BaseEstimator):
 
     def predict(self, X: Array, *, task: None = None) -> Array:
         return self.model_.predict(X)
-
-
-def _build_shared_lasso(training: Training) -> SharedLasso:
-    # scikit-learn divides the squared error by the number of rows.
-    largest = training.lam_max / len(training.rows.y)
-    alphas = largest * np.geomspace(1.0, 1e-3, training.n_settings)
-    return SharedLasso(alphas, training.folds)
 
 
 # All methods.
@@ -403,7 +403,7 @@ METHODS: Mapping[str, Method] = {
     ),
     "multitask-lasso": Method(
         "scikit-learn's MultiTaskLasso",
-        _build_shared_lasso,
+        SharedLasso.of,
         lambda data: data.code is None,
     ),
 }

@@ -39,7 +39,7 @@ from priormtl.experiments.protocol import (
     load_rows,
 )
 from priormtl.experiments.rendering.measurements import Measurements, Results, Setting
-from priormtl.experiments.rendering.page import Facts, join_words, render, render_page
+from priormtl.experiments.rendering.page import Facts, render, render_page
 from priormtl.experiments.units import (
     KINDS,
     ConvergenceUnit,
@@ -48,12 +48,12 @@ from priormtl.experiments.units import (
     SurfaceUnit,
     school_in_sample,
 )
+from priormtl.rendering import join_words
 
 # Plans.
 
 Unit = ScoreUnit | RocUnit | SurfaceUnit | ConvergenceUnit
-# Sets of many pixels, where a search takes long, have no variants of ours.
-COSTLY = ("yale", "mnist", "orl")
+COSTLY = ("yale", "mnist", "orl")  # sets of many pixels, where a search takes long
 # Training rows per task, or images per class, at which relations are made wrong.
 WRONG_SIZES = {"school": 5, "yale": 2, "mnist": 5, "letter": 5}
 WRONG = (0.5, 1.0)  # share of relations

@@ -188,7 +188,6 @@ class RocUnit:
 SURFACES = _schema(
     "dataset repeat:int lam:float theta:float epsilon:float metric value:float"
 )
-SURFACE_TOL = 1e-3
 
 
 @dataclass(frozen=True)
@@ -201,6 +200,7 @@ class SurfaceUnit:
     dataset: str
     repeat: int = 0
     quick: bool = False
+    tol: ClassVar = 1e-3
 
     @property
     def label(self) -> str:
@@ -219,7 +219,7 @@ class SurfaceUnit:
             "kind": "surfaces",
             "repeat": self.repeat,
             "strengths": self._strengths,
-            "gap": SURFACE_TOL,
+            "gap": self.tol,
             **find_protocol(self.dataset, quick=self.quick).settings(),
         }
 
@@ -238,7 +238,7 @@ class SurfaceUnit:
                 theta=theta,
                 epsilon=epsilon,
                 feature_prior=FeaturePrior.from_correlation(strongest=X.shape[1]),
-                tol=SURFACE_TOL,
+                tol=self.tol,
             )
             for lam, *fit in zip(path.lams, path.coefs, path.intercepts, strict=True):
                 scores = _predict(split, path.tasks, *fit) * split.unit

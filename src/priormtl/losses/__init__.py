@@ -1,13 +1,40 @@
 """Losses bound to data, with intercepts minimised out."""
 
-from priormtl.losses.base import DataFit, Evaluation, Loss, NormalForm, SampleForm
+from priormtl.losses.base import (
+    DataFit,
+    DelegateFit,
+    Evaluation,
+    Loss,
+    NormalForm,
+    SampleForm,
+)
+from priormtl.losses.family import Family, FamilyEvaluation, FamilyFit, row_slopes
+from priormtl.losses.gamma import Gamma
 from priormtl.losses.intercepts import (
     FreeIntercepts,
     Intercepts,
     NoIntercepts,
     TiedIntercepts,
 )
-from priormtl.losses.logistic import Logistic, LogisticEvaluation, LogisticFit
+from priormtl.losses.logistic import Logistic
+from priormtl.losses.multinomial import Multinomial, MultinomialFit, by_class
+from priormtl.losses.negative_binomial import NegativeBinomial
 from priormtl.losses.outliers import OutlierEvaluation, OutlierFit
+from priormtl.losses.poisson import Poisson
 from priormtl.losses.squared import Squared, SquaredFit
 from priormtl.losses.sums import SumFit
+
+# Losses by name; that of squared error has statistics, and is no family.
+FAMILIES: dict[str, type[Family]] = {
+    kind.name: kind for kind in (Logistic, Poisson, Gamma, NegativeBinomial)
+}
+
+
+def find_family(loss: str, dispersion: float | None = None) -> Family | None:
+    """Family of this name; None for squared loss."""
+    if loss not in FAMILIES:
+        return None
+    kind = FAMILIES[loss]
+    if dispersion is None or not kind.has_dispersion:
+        return kind()
+    return kind(dispersion)  # type: ignore[call-arg]

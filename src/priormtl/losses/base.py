@@ -83,6 +83,18 @@ class DataFit(Protocol[E]):
     def is_quadratic(self) -> bool:
         """Whether the Hessian is the same everywhere."""
 
+    @property
+    def has_lipschitz_gradient(self) -> bool:
+        """Whether there is a majorant: a bound on the Hessian everywhere."""
+
+    @property
+    def has_exact_models(self) -> bool:
+        """Whether quadratic models have the Hessian, and not a bound on it."""
+
+    @property
+    def constant(self) -> float:
+        """What the loss as it is written has more than the value: its least value."""
+
     def evaluate(self, P: Array, near: E | None = None) -> E:
         """Evaluate at P; ``near`` may hold a neighbouring point to start from."""
 
@@ -214,6 +226,18 @@ class DelegateFit(WithoutForms):
 
     def gradient_noise(self, at: Any) -> None:
         return None
+
+    @property
+    def has_lipschitz_gradient(self) -> bool:
+        return self.fit.has_lipschitz_gradient
+
+    @property
+    def has_exact_models(self) -> bool:
+        return self.fit.has_exact_models
+
+    @property
+    def constant(self) -> float:
+        return self.fit.constant
 
     @property
     def size(self) -> int:

@@ -93,6 +93,9 @@ class SquaredFit:
     noise: float = field(init=False, repr=False)
 
     is_quadratic: ClassVar[bool] = True
+    has_lipschitz_gradient: ClassVar[bool] = True
+    has_exact_models: ClassVar[bool] = True
+    constant: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
         known, graph = self.__dict__, self.intercepts.graph
@@ -123,8 +126,10 @@ class SquaredFit:
         known["magnitude"] = 0.5 * float(np.sum(squares))
         means = moments.y_mean if self.level is None else moments.y_mean + self.level
         offsets = np.sum(moments.weight * (8.0 * ROUNDING * means) ** 2)
-        # Values that should be zero are so much of the sum of squared targets.
-        known["noise"] = float(1e-13 * self.magnitude + offsets)
+        # Values that should be zero are so much of the sum of squared targets: squares
+        # of rounded residuals, or differences of sums.
+        share = 1e-13 if self.rows_per_task is None else (8.0 * ROUNDING) ** 2
+        known["noise"] = float(share * self.magnitude + offsets)
 
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None

@@ -22,13 +22,16 @@ class RowConstraints:
 
     signs: Array  # (d,) 1: nonnegative, −1: nonpositive, 0: any sign
     common: NDArray[np.bool_]  # (d,) whether a row is the same in all tasks
+    classes: int = 1  # whose columns come one after the other; each has its own effect
 
     def level(self, G: Array) -> Array:
         """G with the rows of common effects replaced by their means."""
         if not self.common.any():
             return G
-        level = np.array(G)
-        level[self.common] = G[self.common].mean(axis=1, keepdims=True)
+        level, part = np.array(G), G[self.common]
+        by_class = part.reshape(len(part), self.classes, -1)
+        means = by_class.mean(axis=2, keepdims=True)
+        level[self.common] = np.broadcast_to(means, by_class.shape).reshape(part.shape)
         return level
 
     def project(self, P: Array) -> Array:
@@ -49,7 +52,7 @@ class RowConstraints:
 
     def restrict(self, features: Index) -> Self:
         """Same constraints for these features only."""
-        return type(self)(self.signs[features], self.common[features])
+        return type(self)(self.signs[features], self.common[features], self.classes)
 
 
 @dataclass(frozen=True, eq=False)

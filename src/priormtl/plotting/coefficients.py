@@ -5,31 +5,21 @@ and of these only ``coef_`` is required, so that scikit-learn's linear models ca
 drawn too.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.stats import norm
+from sklearn.base import BaseEstimator
 
 from priormtl._arrays import Array, Index
 from priormtl.data import from_plain, pooled_scale
 from priormtl.estimators import read_fitted
 from priormtl.exceptions import suggest, unknown_name
 from priormtl.fitted import Fitted
-from priormtl.plotting.style import (
-    LINE_STYLES,
-    SIGNED,
-    Axes,
-    add_legend,
-    even_places,
-    fold_words,
-    name_ticks,
-    new_axes,
-    shorten,
-    show_missing,
-    styled,
-)
+from priormtl.plotting import style
+from priormtl.plotting.style import Axes
 from priormtl.rendering import count_words
 
 Per = Literal["unit", "deviation"]
@@ -37,6 +27,16 @@ PER = {
     "unit": "per unit of the feature",
     "deviation": "per standard deviation of the feature",
 }
+
+
+@runtime_checkable
+class Band(Protocol):
+    """Ends of intervals of coefficients, such as a CoefficientBand."""
+
+    @property
+    def low(self) -> Array: ...
+    @property
+    def high(self) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,15 +133,13 @@ def find_places(
     return np.array(found, dtype=np.intp)
 
 
-def _to_plain(labels: Any) -> list[Any]:
+def _to_plain(labels: Iterable[Hashable]) -> list[Hashable]:
     if isinstance(labels, str):
         return [labels]
     return [x.item() if isinstance(x, np.generic) else x for x in labels]
 
 
 # Figures.
-
-FEW = 4
 
 
 def plot_coefficients(
@@ -195,23 +193,27 @@ def plot_coefficients(
     rows = learned.choose_rows(top, features)
     columns = learned.find_tasks(tasks)
     # Inches in which names have room, also upright, on a page.
-    longest = max(len(shorten(task)) for task in learned.tasks)
+    longest = max(len(style.shorten(task)) for task in learned.tasks)
     width = float(np.clip(3.2 + 0.24 * len(learned.tasks), 4.6, 9.0))
     height = float(np.clip(1.2 + 0.19 * len(rows), 2.0, 10.0)) + 0.07 * longest
-    with styled():
-        ax = new_axes(ax, width, height)
+    with style.styled():
+        ax = style.new_axes(ax, width, height)
         if not len(rows):
-            return show_missing(ax, f"no feature is selected (of {len(learned.P)})")
+            return style.show_missing(
+                ax, f"no feature is selected (of {len(learned.P)})"
+            )
         values = learned.P[np.ix_(rows, columns)]
         limit = float(np.abs(values).max(initial=0.0)) or 1.0  # ±1 where all are zero
-        image = ax.imshow(values, aspect="auto", cmap=SIGNED, vmin=-limit, vmax=limit)
+        image = ax.imshow(
+            values, aspect="auto", cmap=style.SIGNED, vmin=-limit, vmax=limit
+        )
         ax.grid(visible=False)
         ax.spines[:].set_visible(True)
-        name_ticks(ax, "y", [learned.features[j] for j in rows])
-        name_ticks(ax, "x", [learned.tasks[i] for i in columns])
+        style.name_ticks(ax, "y", [learned.features[j] for j in rows])
+        style.name_ticks(ax, "x", [learned.tasks[i] for i in columns])
         ax.set_xlabel(f"Task ({len(columns)})")
         if legend:
-            label = fold_words(f"Coefficient: {learned.unit}", ax)
+            label = style.fold_words(f"Coefficient: {learned.unit}", ax)
             ax.figure.colorbar(image, ax=ax, label=label)
         ax.set_title(_title(learned, len(rows), chosen=features is not None))
     return ax
@@ -229,10 +231,10 @@ def _title(learned: Learned, n_shown: int, *, chosen: bool) -> str:
 
 
 def plot_over_tasks(
-    model: Any,
+    model: BaseEstimator,
     features: Sequence[Hashable] | None = None,
     *,
-    band: Any = None,
+    band: "float | Band | tuple[Array, Array] | None" = None,
     tasks: Sequence[Hashable] | None = None,
     per: Per = "unit",
     ax: Axes | None = None,
@@ -276,9 +278,9 @@ optional
     """
     learned = read_model(model, per)
     columns = learned.find_tasks(tasks)
-    rows = learned.choose_rows(FEW, features)
+    rows = learned.choose_rows(4, features)
     joined = learned.ordered or tasks is not None
-    level = getattr(band, "level", None)
+    level: float | None = getattr(band, "level", None)
     if isinstance(band, float):
         level, found = band, model.summary(band)
         reach = norm.ppf(0.5 + 0.5 * band) * np.nan_to_num(found.coef_error)
@@ -286,18 +288,22 @@ optional
     ends = None if band is None else _read_band(band, learned)
     places = np.arange(len(columns))
     most_markers = 40
-    with styled():
-        ax = new_axes(ax, 7.0, 3.8)
+    with style.styled():
+        ax = style.new_axes(ax, 7.0, 3.8)
         if not len(rows):
-            return show_missing(ax, f"no feature is selected (of {len(learned.P)})")
+            return style.show_missing(
+                ax, f"no feature is selected (of {len(learned.P)})"
+            )
         ax.axhline(0.0, color="#808080", linewidth=0.8)
         for k, j in enumerate(rows):
-            colour, line, marker = LINE_STYLES[k % len(LINE_STYLES)]
-            name = shorten(learned.features[j])
+            colour, line, marker = style.LINE_STYLES[k % len(style.LINE_STYLES)]
+            name = style.shorten(learned.features[j])
             (drawn,) = ax.plot(places, learned.P[j, columns], label=name, marker=marker)
             drawn.set(color=colour, linestyle=line if joined else "none")
             if joined:
-                drawn.set_markevery(even_places(len(places), most_markers).tolist())
+                drawn.set_markevery(
+                    style.even_places(len(places), most_markers).tolist()
+                )
             if ends is None:
                 continue
             interval = ends[:, j, columns]
@@ -307,20 +313,20 @@ optional
                 )
             else:
                 ax.vlines(places, *interval, color=colour, alpha=0.4, linewidth=2.5)
-        name_ticks(ax, "x", [learned.tasks[i] for i in columns])
+        style.name_ticks(ax, "x", [learned.tasks[i] for i in columns])
         title = f"{len(rows)} of {count_words(len(learned.P), 'feature')}"
         if level is not None:
             title = f"{title}, with {100 * level:g} % bands"
         ax.set(xlabel=f"Task ({len(columns)})", title=title)
-        ax.set_ylabel(fold_words(f"Coefficient: {learned.unit}", ax))
+        ax.set_ylabel(style.fold_words(f"Coefficient: {learned.unit}", ax))
         if legend:
-            add_legend(ax)
+            style.add_legend(ax)
     return ax
 
 
-def _read_band(band: Any, learned: Learned) -> Array:
+def _read_band(band: "Band | tuple[Array, Array]", learned: Learned) -> Array:
     """Ends (2, d, m) in the unit of what is shown."""
-    low, high = (band.low, band.high) if hasattr(band, "low") else band
+    low, high = (band.low, band.high) if isinstance(band, Band) else band
     ends = np.stack([np.asarray(low, np.float64), np.asarray(high, np.float64)])
     m, d = learned.P.shape[::-1]
     if ends.shape != (2, m, d):

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from sklearn.metrics import roc_curve
@@ -10,20 +10,8 @@ from sklearn.metrics import roc_curve
 from priormtl._arrays import Array
 from priormtl.estimators import FitTrace, separate_tasks
 from priormtl.exceptions import suggest
-from priormtl.plotting.style import (
-    LINE_STYLES,
-    REFERENCE_STYLE,
-    Axes,
-    LineStyle,
-    add_legend,
-    choose_styles,
-    new_axes,
-    read_numbers,
-    shorten,
-    show_missing,
-    styled,
-    tick_few_decades,
-)
+from priormtl.plotting import style
+from priormtl.plotting.style import Axes
 from priormtl.rendering import count_words
 
 # Values with intervals.
@@ -45,7 +33,7 @@ class Curve:
 def plot_curves(
     curves: Sequence[Curve],
     *,
-    styles: Mapping[str, LineStyle] | None = None,
+    styles: Mapping[str, style.LineStyle] | None = None,
     interval: IntervalStyle = "band",
     log: bool = False,
     ax: Axes | None = None,
@@ -66,9 +54,9 @@ def plot_curves(
             "by Curve(name, places, values, low, high)."
         )
     if styles is None:
-        styles = choose_styles([curve.name for curve in curves])
-    with styled():
-        ax = new_axes(ax)
+        styles = style.choose_styles([curve.name for curve in curves])
+    with style.styled():
+        ax = style.new_axes(ax)
         for number, curve in enumerate(curves):
             colour, line, marker = styles[curve.name]
             at = curve.places
@@ -88,14 +76,14 @@ def plot_curves(
             ax.set_xticks(places, [f"{place:g}" for place in places])
             ax.minorticks_off()
         if legend:
-            add_legend(ax)
+            style.add_legend(ax)
     return ax
 
 
 def plot_level(name: str, value: float, low: float, high: float, *, ax: Axes) -> Axes:
     """Draw a horizontal reference line with a band from ``low`` to ``high``."""
-    colour = REFERENCE_STYLE.colour
-    with styled():
+    colour = style.REFERENCE_STYLE.colour
+    with style.styled():
         ax.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
         ax.axhline(value, color=colour, linewidth=1.2, linestyle="--", label=name)
     return ax
@@ -141,23 +129,23 @@ def plot_learning_curve(
     >>> [tick.get_text() for tick in ax.get_xticklabels()]
     ['10', '100']
     """
-    places = read_numbers("sizes", sizes, "k")
+    places = style.read_numbers("sizes", sizes, "k")
     named = scores if isinstance(scores, Mapping) else {"": scores}
     curves = [_average_repeats(name, places, table) for name, table in named.items()]
-    with styled():
-        ax = plot_curves(curves, log=True, ax=new_axes(ax), legend=False)
+    with style.styled():
+        ax = plot_curves(curves, log=True, ax=style.new_axes(ax), legend=False)
         ax.set(xlabel=size, ylabel=score, title="Mean ± standard error")
         if legend and isinstance(scores, Mapping):
-            add_legend(ax)
+            style.add_legend(ax)
     return ax
 
 
-def _average_repeats(name: str, places: Array, table: Any) -> Curve:
+def _average_repeats(name: str, places: Array, table: object) -> Curve:
     """Mean over repeats and its standard error at each size that has a score."""
-    if np.ndim(table) == 1:  # one repeat
-        values = read_numbers("scores", table, "k")[:, np.newaxis]
+    if np.asarray(table).ndim == 1:  # one repeat
+        values = style.read_numbers("scores", table, "k")[:, np.newaxis]
     else:
-        values = read_numbers("scores", table, "k", "r")
+        values = style.read_numbers("scores", table, "k", "r")
     if len(values) != len(places):
         raise ValueError(
             f"scores must be (sizes, repeats): got shape {values.shape} for "
@@ -169,13 +157,10 @@ def _average_repeats(name: str, places: Array, table: Any) -> Curve:
     count = known.sum(axis=1)[kept]
     mean = np.nanmean(values[kept], axis=1)
     error = np.nanstd(values[kept], axis=1) / np.sqrt(np.maximum(count - 1, 1))
-    return Curve(shorten(name), places[kept], mean, mean - error, mean + error)
+    return Curve(style.shorten(name), places[kept], mean, mean - error, mean + error)
 
 
 # Convergence.
-
-LABELS = {"iterations": "Iteration", "seconds": "Seconds"}
-WAY_OUT = "trace_fit(model, X, y, task=task) makes a FitTrace."
 
 
 @dataclass(frozen=True)
@@ -229,17 +214,18 @@ def plot_convergence(
     >>> plot_convergence(traces).get_ylabel()
     'Duality gap'
     """
-    if against not in LABELS:
-        near = suggest([against], list(LABELS))
-        words = f"against must be one of {list(LABELS)}: got {against!r}."
+    labels = {"iterations": "Iteration", "seconds": "Seconds"}
+    if against not in labels:
+        near = suggest([against], list(labels))
+        words = f"against must be one of {list(labels)}: got {against!r}."
         raise ValueError(f"{words}{near}")
     listed = _list_runs(runs)
-    styles = choose_styles([run.name for run in listed])
+    styles = style.choose_styles([run.name for run in listed])
     n_markers = 6
-    with styled():
-        ax = new_axes(ax)
+    with style.styled():
+        ax = style.new_axes(ax)
         for run in listed:
-            place = getattr(run, against)
+            place = run.iterations if against == "iterations" else run.seconds
             height = run.gaps if isinstance(run, FitTrace) else run.excess
             # A logarithm shows positive points, up to the first that is not.
             kept = np.cumprod(height > 0).astype(bool) & (place > 0)
@@ -255,32 +241,33 @@ def plot_convergence(
             drawn.set(color=colour, linestyle=line, marker=marker)
         if not any(np.size(line.get_xdata()) for line in ax.lines):
             # A logarithmic axis needs at least one number.
-            return show_missing(ax, "the start is optimal")
+            return style.show_missing(ax, "the start is optimal")
         found = {run.tolerance for run in listed if isinstance(run, FitTrace)}
         for k, tolerance in enumerate(sorted(found - {0.0})):
             drawn = ax.axhline(tolerance, color="#808080", linewidth=1.0, linestyle=":")
             drawn.set_label("_" if k else "tolerance")
-        ax.set(xscale="log", yscale="log", xlabel=LABELS[against])
+        ax.set(xscale="log", yscale="log", xlabel=labels[against])
         gaps = bool(listed) and isinstance(listed[0], FitTrace)
         ax.set_ylabel("Duality gap" if gaps else "Objective − optimum")
-        tick_few_decades(ax.xaxis)
+        style.tick_few_decades(ax.xaxis)
         if legend and listed:
-            add_legend(ax)
+            style.add_legend(ax)
     return ax
 
 
-def _list_runs(runs: object) -> list[Any]:
+def _list_runs(runs: object) -> list[Descent | FitTrace]:
+    way_out = "trace_fit(model, X, y, task=task) makes a FitTrace."
     if isinstance(runs, Descent | FitTrace):
         return [runs]
     if not isinstance(runs, Iterable) or isinstance(runs, str):
         name = type(runs).__name__
-        raise TypeError(f"runs must be FitTrace or Descent: got {name}; {WAY_OUT}")
+        raise TypeError(f"runs must be FitTrace or Descent: got {name}; {way_out}")
     listed = [*runs]
     kinds = {type(run) for run in listed}
     if not kinds <= {Descent} and not kinds <= {FitTrace}:
         found = sorted(kind.__name__ for kind in kinds)
         raise TypeError(
-            f"runs must all be FitTrace or all be Descent: got {found}; {WAY_OUT}"
+            f"runs must all be FitTrace or all be Descent: got {found}; {way_out}"
         )
     return listed
 
@@ -337,41 +324,38 @@ def plot_roc(
         roc_curve(part.positive, part.scores, drop_intermediate=False)[:2]
         for part in judged
     ]
-    with styled():
-        ax = new_axes(ax, 5.6, 4.0)
+    with style.styled():
+        ax = style.new_axes(ax, 5.6, 4.0)
         if not curves:
-            return show_missing(ax, "every task has only one class")
+            return style.show_missing(ax, "every task has only one class")
         areas = [
             100.0 * float(np.sum(np.diff(fpr) * (tpr[1:] + tpr[:-1])) / 2.0)
             for fpr, tpr in curves
         ]
-        table = np.stack([_at_common_rates(*curve) for curve in curves])
+        # True positive rates at common ones, the upper end where a curve rises.
+        table = np.zeros((len(curves), len(COMMON_RATES)))
+        for row, (fpr, tpr) in zip(table, curves, strict=True):
+            last = np.append(fpr[1:] != fpr[:-1], True)
+            row[1:] = np.interp(COMMON_RATES[1:], fpr[last], tpr[last])
         # Where curves would run along the frame, their corner is enlarged.
         reached = np.interp(CORNER, COMMON_RATES, table.mean(axis=0))
         zoom = CORNER if reached > 1 - CORNER / 2 else None
-        if len(curves) > len(LINE_STYLES):
+        if len(curves) > len(style.LINE_STYLES):
             plot_roc_curves(COMMON_RATES, table, zoom=zoom, ax=ax, legend=False)
         else:
             _frame_rates(ax, diagonal=zoom is None)
             for panel in [ax] if zoom is None else [ax, _open_corner(ax, zoom)]:
-                named = zip(judged, curves, areas, LINE_STYLES, strict=False)
-                for part, curve, area, style in named:
-                    words = f"{shorten(part.task)}: {area:.1f} %"
+                named = zip(judged, curves, areas, style.LINE_STYLES, strict=False)
+                for part, curve, area, (colour, dashes, _) in named:
+                    words = f"{style.shorten(part.task)}: {area:.1f} %"
                     (line,) = panel.plot(*curve, label=words)
-                    line.set(color=style.colour, linestyle=style.line)
+                    line.set(color=colour, linestyle=dashes)
         title = f"{count_words(len(curves), 'task')}, mean AUC {np.mean(areas):.1f} %"
         n_left_out = len(parts) - len(curves)
         ax.set_title(f"{title}; {n_left_out} with one class" if n_left_out else title)
         if legend:
-            add_legend(ax)
+            style.add_legend(ax)
     return ax
-
-
-def _at_common_rates(fpr: Array, tpr: Array) -> Array:
-    """True positive rates at COMMON_RATES, the upper end where a curve rises."""
-    last = np.append(fpr[1:] != fpr[:-1], True)
-    values = np.interp(COMMON_RATES[1:], fpr[last], tpr[last])
-    return np.append(0.0, values)
 
 
 def plot_roc_curves(
@@ -388,17 +372,20 @@ def plot_roc_curves(
     With ``zoom``, an inset shows the upper left corner of this side, and there is no
     diagonal.
     """
-    fpr, tpr = read_numbers("fpr", fpr, "k"), read_numbers("tpr", tpr, "m", "k")
+    fpr, tpr = (
+        style.read_numbers("fpr", fpr, "k"),
+        style.read_numbers("tpr", tpr, "m", "k"),
+    )
     if tpr.shape[1] != len(fpr):
         raise ValueError(
             f"tpr must have a column for each rate of fpr: got {tpr.shape[1]} for "
             f"{len(fpr)}."
         )
-    with styled():
-        ax = new_axes(ax)
+    with style.styled():
+        ax = style.new_axes(ax)
         _draw_many(ax, fpr, tpr)
         if legend:
-            add_legend(ax)
+            style.add_legend(ax)
         _frame_rates(ax, diagonal=zoom is None)
         if zoom is not None:
             _draw_many(_open_corner(ax, zoom), fpr, tpr)
@@ -415,12 +402,14 @@ def _frame_rates(ax: Axes, *, diagonal: bool) -> None:
 
 def _draw_many(ax: Axes, fpr: Array, tpr: Array) -> None:
     mean, sd = tpr.mean(axis=0), tpr.std(axis=0)
-    lines = ax.plot(fpr, tpr.T, color=LINE_STYLES[0].colour, linewidth=0.5, alpha=0.45)
+    lines = ax.plot(
+        fpr, tpr.T, color=style.LINE_STYLES[0].colour, linewidth=0.5, alpha=0.45
+    )
     lines[0].set_label("each task")
     ends = (mean - sd).clip(0.0, 1.0), (mean + sd).clip(0.0, 1.0)
     band = ax.fill_between(fpr, *ends, color="#808080", alpha=0.35, linewidth=0)
     band.set_label("±1 sd of tasks")
-    ax.plot(fpr, mean, color=REFERENCE_STYLE.colour, linewidth=2.0, label="mean")
+    ax.plot(fpr, mean, color=style.REFERENCE_STYLE.colour, linewidth=2.0, label="mean")
 
 
 def _open_corner(ax: Axes, side: float) -> Axes:

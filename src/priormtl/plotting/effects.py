@@ -5,9 +5,9 @@ column: itself, its wiggles, or its categories. Means over the training rows are
 subtracted, so that effects of all tasks have the same level.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,82 +17,32 @@ from priormtl._arrays import Array, Index
 from priormtl.data import pooled_means, pooled_scale
 from priormtl.design import Design, Expansion
 from priormtl.estimators import (
+    ColumnEffect,
     LinearMultiTask,
+    SplineFeatures,
+    TableFeatures,
     linear_part,
+    read_effect,
     read_fitted,
     read_statements,
 )
 from priormtl.fitted import Fitted
+from priormtl.plotting import style
 from priormtl.plotting.coefficients import Learned, find_places, read_model
-from priormtl.plotting.style import (
-    LINE_STYLES,
-    REFERENCE_STYLE,
-    AutoDateLocator,
-    Axes,
-    ConciseDateFormatter,
-    LineStyle,
-    add_legend,
-    fold_words,
-    name_ticks,
-    new_axes,
-    shorten,
-    styled,
-)
+from priormtl.plotting.style import Axes
 from priormtl.priors import Near
 from priormtl.rendering import count_words, spell_number
 
-GRID = 200  # points of a curve
-FEW = len(LINE_STYLES)  # tasks that get colours of their own
-MOST_TICKS = 200
-ALIKE = 0.02  # share of the range by which effects that look equal may differ
+Styles = Mapping[int, style.LineStyle]  # of tasks that are named
 
 
 @dataclass(frozen=True, eq=False)
-class Effect:
-    """Effects of a column on a grid of its values."""
+class Effect(ColumnEffect):
+    """Effect of a column, with what the prior states about it."""
 
-    column: str
-    grid: Array  # (k,) of categories 0, 1, …
-    lines: Array  # (k, m)
-    errors: "Errors"
-    ticks: Array
-    categories: tuple[str, ...] | None
-    is_date: bool
     slopes: Array | None  # (m,) as stated
     centre: float  # where lines with these slopes are zero
     words: tuple[str, ...]  # of the other statements
-
-
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Where standard errors of effects come from: covariances, else fold models."""
-
-    basis: Array  # (k, p) features on the grid, minus their means
-    places: Index  # (p,) of these features
-    scale: Array  # (d,) units of the covariances
-    found: Any = None  # Covariances of the fit
-    folds: Array | None = None  # (K, k, m) effects in models without each fold
-
-    def of(self, task: int | None) -> Array | None:
-        """Standard error (k,) of the effect in a task, or of what tasks share."""
-        if self.found is not None:
-            own = self.found.own if task is not None else None
-            d = len(self.found.selected)
-            known = self.found.shared() if own is None else own[task][-d:, -d:]
-            at = {int(j): i for i, j in enumerate(self.found.selected)}
-            used = [i for i, j in enumerate(self.places) if int(j) in at]
-            rows = [at[int(self.places[i])] for i in used]
-            basis = self.basis[:, used] / self.scale[self.places[used]]
-            squares = np.einsum(
-                "ij,jk,ik->i", basis, known[np.ix_(rows, rows)], basis, optimize=True
-            )
-            return np.sqrt(np.maximum(squares, 0.0))
-        if self.folds is None:
-            return None
-        # The jackknife: (K − 1) / K times the sum of squares.
-        lines = self.folds.mean(axis=2) if task is None else self.folds[:, :, task]
-        squares = np.sum((lines - lines.mean(axis=0)) ** 2, axis=0)
-        return np.asarray(np.sqrt((len(lines) - 1) / len(lines) * squares))
 
 
 def plot_effect(
@@ -112,6 +62,9 @@ def plot_effect(
     in the units of the column and are zero on average over the training rows. What the
     prior states is drawn dashed (a known value) or stands in the title.
 
+    Levels of a crossed factor, and tasks at average features, are drawn in the order of
+    their effects, with 95 % intervals.
+
     Parameters
     ----------
     model : fitted model
@@ -120,7 +73,7 @@ def plot_effect(
     column : str or int
         Column of the table that the model was fitted to, or position of a feature.
         Parts of dates are called "when hour of day", "when day of week" and "when day
-        of year".
+        of year". A crossed factor, or the column of the tasks, gives their effects.
     tasks : task labels, optional
         Tasks to show. By default all.
     values : array, optional
@@ -163,22 +116,32 @@ def plot_effect(
         steps = [step for _, step in model.steps]
     linear = linear_part(model)
     learned = read_model(linear)
+    levels = _read_levels(linear, column)
+    if levels is not None:
+        for argument, given in (("tasks", tasks), ("values", values)):
+            if given is not None:
+                raise ValueError(
+                    f"{argument} must be None for {column!r}, whose levels have one "
+                    f"effect each: got {given!r}."
+                )
+        return _draw_levels(ax, learned, str(column), *levels)
     effect = _read_effect(steps[:-1], linear, learned, column, values)
     shown = learned.find_tasks(tasks)
     m = len(learned.tasks)
     mean = effect.lines.mean(axis=1)
     spread = np.ptp(effect.lines, axis=1).max()
-    same = bool(spread <= ALIKE * max(np.ptp(effect.lines), np.abs(mean).max()))
-    styles = dict[int, LineStyle]()  # of tasks that are named
+    alike = 0.02  # share of the range by which effects that look equal may differ
+    same = bool(spread <= alike * max(np.ptp(effect.lines), np.abs(mean).max()))
+    styles = dict[int, style.LineStyle]()  # of tasks that are named
     farthest = 3  # of many tasks that are named
     if not same and m > 1:
         apart = np.linalg.norm(effect.lines[:, shown] - mean[:, np.newaxis], axis=0)
         named = shown
-        if len(shown) > FEW:
+        if len(shown) > len(style.LINE_STYLES):
             named = shown[np.argsort(-apart, kind="stable")[:farthest]]
-        styles = dict(zip(named.tolist(), LINE_STYLES, strict=False))
-    with styled():
-        ax = new_axes(ax, 6.4, 3.8)
+        styles = dict(zip(named.tolist(), style.LINE_STYLES, strict=False))
+    with style.styled():
+        ax = style.new_axes(ax, 6.4, 3.8)
         ax.axhline(0.0, color="#808080", linewidth=0.8)
         draw = _draw_lines if effect.categories is None else _draw_dots
         draw(ax, effect, learned, [] if same else shown.tolist(), styles)
@@ -188,19 +151,70 @@ def plot_effect(
             if same or m == 1:
                 label = f"all {count_words(m, 'task')}" if m > 1 else "effect"
                 label += ", nearly equal" if spread > 0 else ""
-            _draw_main(ax, effect, None, mean, REFERENCE_STYLE.colour, label)
+            _draw_main(ax, effect, None, mean, style.REFERENCE_STYLE.colour, label)
         else:
             place = int(shown[0])
             colour = styles[place].colour
             _draw_main(ax, effect, place, effect.lines[:, place], colour, None)
         _draw_statement(ax, effect, shown)
         known = f" ({', '.join(effect.words)})" if effect.words else ""
-        ax.set_title(f"Effect of {shorten(effect.column)}{known}")
+        ax.set_title(f"Effect of {style.shorten(effect.column)}{known}")
         outcome = learned.unit.partition(" per ")[0]
-        ax.set_ylabel(fold_words(f"Effect on {outcome}", ax))
-        ax.set_xlabel(shorten(effect.column))
+        ax.set_ylabel(style.fold_words(f"Effect on {outcome}", ax))
+        ax.set_xlabel(style.shorten(effect.column))
         if legend:
-            add_legend(ax)
+            style.add_legend(ax)
+    return ax
+
+
+# Levels of crossed factors, and tasks.
+
+
+def _read_levels(linear: object, column: object) -> tuple[list[str], Array] | None:
+    """Labels and effects (k, 3) with their ends; None where a column has others.
+
+    A column may be a crossed factor beside its line or curve: then these are drawn.
+    """
+    fitted = read_fitted(linear)
+    if not isinstance(linear, LinearMultiTask) or fitted.design is None:
+        return None
+    found: list[Any] = []
+    if column in (fitted.design.task, linear.task) and isinstance(column, str):
+        with suppress(ValueError, np.linalg.LinAlgError):  # classes, or too large
+            found = list(linear.summary(0.95).tasks)
+        if not found or found[0].lower is None:
+            raise ValueError(
+                f"column must be a feature: got {column!r}, the column of the tasks, "
+                "and the effects of tasks have no standard errors in this model."
+            )
+        labels = [str(one.task) for one in found]
+    elif any(t.source == column and not t.is_extra for t in fitted.design.crossed):
+        found = [o for o in linear.summary(0.95).levels if o.column == column]
+        labels = [str(one.level) for one in found]
+    else:
+        return None
+    return labels, np.array([(one.effect, one.lower, one.upper) for one in found])
+
+
+def _draw_levels(
+    ax: Axes | None, learned: Learned, column: str, labels: list[str], effects: Array
+) -> Axes:
+    """Effects from lowest to highest, with their intervals."""
+    order, n = np.argsort(effects[:, 0], kind="stable"), len(labels)
+    centre, low, high = effects[order].T
+    with style.styled():
+        ax = style.new_axes(ax, 6.4, float(np.clip(0.2 * n + 1.0, 2.4, 9.0)))
+        ax.axvline(0.0, color="#808080", linewidth=0.8)
+        sure = (low > 0) | (high < 0)
+        for chosen, colour in ((sure, style.LINE_STYLES[0].colour), (~sure, "#808080")):
+            ranks = np.arange(n)[chosen]
+            ax.hlines(ranks, low[chosen], high[chosen], color=colour, linewidth=1.4)
+            ax.plot(centre[chosen], ranks, "o", color=colour, markersize=4.0)
+        style.name_ticks(ax, "y", [labels[k] for k in order])
+        ax.set_ylim(-0.8, n - 0.2)
+        ax.set_title(f"Effects of {style.shorten(column)}, 95 % intervals")
+        outcome = learned.unit.partition(" per ")[0]
+        ax.set_xlabel(f"Effect on {outcome}")
     return ax
 
 
@@ -217,7 +231,7 @@ def _read_effect(
     """Features of the column on a grid, times coefficients."""
     found: Expansion | None = None
     for step in steps:
-        if not hasattr(step, "expansion_of"):
+        if not isinstance(step, SplineFeatures | TableFeatures):
             raise TypeError(
                 "model must be a linear model, or a pipeline of tabular_model or of "
                 f"SplineFeatures and a linear model: got {type(step).__name__} in it."
@@ -228,57 +242,11 @@ def _read_effect(
     name = str(column)
     if isinstance(column, int) and 0 <= column < len(learned.features):
         name = str(learned.features[column])
-    grid, ticks, categories = np.zeros(0), np.zeros(0), None
-    if isinstance(found.ticks, tuple):
-        categories = found.ticks
-        grid = np.arange(len(categories), dtype=np.float64)
-        made = found.expand(list(categories))
-    else:
-        ticks, ends = np.asarray(found.ticks, dtype=np.float64), found.ends
-        if values is not None:
-            ticks = np.asarray(values, dtype=np.float64).ravel()
-            ticks = ticks[np.isfinite(ticks)]
-            if not len(ticks) or ticks.min() == ticks.max():
-                raise ValueError("values must hold at least two different numbers.")
-            ends = float(ticks.min()), float(ticks.max())
-        grid = np.linspace(*ends, GRID)
-        made = found.expand(grid)
-    places = find_places("feature", list(made), learned.features, numbered=False)
-    basis = np.column_stack(list(made.values()))
-    fitted = read_fitted(linear)
-    statistics = fitted.statistics
-    if statistics is not None:
-        means = pooled_means(statistics)[places]
-    elif categories is not None:
-        means = basis.mean(axis=0)
-    else:
-        at = found.expand(ticks if len(ticks) else grid)
-        means = np.column_stack(list(at.values())).mean(axis=0)
-    basis = basis - means
-    P = np.asarray(learned.P)[places]
-    errors = _read_errors(linear, fitted, basis, places)
-    own = [j for j, feature in zip(places, made, strict=True) if feature == name]
-    slopes, words = _read_statements(fitted, name, own[0] if own else None)
-    centre = float(means[list(made).index(name)]) if own else 0.0
-    return Effect(
-        *(name, grid, basis @ P, errors, ticks, categories, found.is_date),
-        *(slopes, centre, words),
-    )
-
-
-def _read_errors(linear: object, fitted: Fitted, basis: Array, places: Index) -> Errors:
-    known = Errors(basis, places, fitted.units)
-    if isinstance(linear, LinearMultiTask):
-        with suppress(ValueError, np.linalg.LinAlgError):
-            return replace(known, found=linear._covariances(0.95))
-    folds: list[Array] = []
-    if fitted.held_out is not None:
-        folds = list(fitted.held_out.models.coef)
-    elif fitted.calibration is not None:  # files keep deviations from the mean
-        folds = list(fitted.calibration.coef)
-    if len(folds) < 2:
-        return known
-    return replace(known, folds=np.stack([basis @ c[:, places].T for c in folds]))
+    effect, fitted = read_effect(linear, found, name, values), read_fitted(linear)
+    own = effect.means.get(name)
+    place = None if own is None else fitted.names.index(name)
+    slopes, words = _read_statements(fitted, name, place)
+    return Effect(**vars(effect), slopes=slopes, centre=own or 0.0, words=words)
 
 
 def _expand_plain(
@@ -331,7 +299,7 @@ def _read_statements(
 
 
 def _draw_lines(
-    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Any
+    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Styles
 ) -> None:
     others = [i for i in shown if i not in styles]
     alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
@@ -339,37 +307,35 @@ def _draw_lines(
     for i in others:
         ax.plot(grid, effect.lines[:, i], color="#808080", linewidth=0.7, alpha=alpha)
     for i, (colour, line, _) in styles.items():
-        label = shorten(learned.tasks[i])
+        label = style.shorten(learned.tasks[i])
         (drawn,) = ax.plot(grid, effect.lines[:, i], color=colour, label=label)
         drawn.set(linestyle=line, linewidth=1.2)
     if len(effect.ticks):
         ticks = effect.ticks
-        if len(ticks) > MOST_TICKS:
-            ticks = np.quantile(ticks, np.linspace(0.0, 1.0, MOST_TICKS))
+        if len(ticks) > (most := 200):
+            ticks = np.quantile(ticks, np.linspace(0.0, 1.0, most))
         heights, across = np.full(len(ticks), 0.015), ax.get_xaxis_transform()
         (rug,) = ax.plot(_on_axis(ticks, effect), heights, "|", transform=across)
         rug.set(color="#404040", markersize=6.0, markeredgewidth=0.8)
     if effect.is_date:
-        locator = AutoDateLocator()
+        locator = style.AutoDateLocator()
         ax.xaxis.set_major_locator(locator)
-        ax.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+        ax.xaxis.set_major_formatter(style.ConciseDateFormatter(locator))
 
 
 def _draw_dots(
-    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Any
+    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Styles
 ) -> None:
     others = [i for i in shown if i not in styles]
     alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
     for i in others:
         ax.plot(effect.grid, effect.lines[:, i], "_", color="#808080", alpha=alpha)
-    for k, (i, style) in enumerate(styles.items()):
+    for k, (i, (colour, _, marker)) in enumerate(styles.items()):
         aside = effect.grid + 0.06 * (k + 1)
-        label = shorten(learned.tasks[i])
-        ax.plot(
-            aside, effect.lines[:, i], style.marker, color=style.colour, label=label
-        )
+        label = style.shorten(learned.tasks[i])
+        ax.plot(aside, effect.lines[:, i], marker, color=colour, label=label)
     assert effect.categories is not None
-    name_ticks(ax, "x", effect.categories)
+    style.name_ticks(ax, "x", effect.categories)
     ax.set_xlim(-0.5, len(effect.grid) - 0.5)
 
 
@@ -408,7 +374,7 @@ def _draw_statement(ax: Axes, effect: Effect, shown: Index) -> None:
     drawn.set(color="#000000", linewidth=1.2, label=f"stated: {' to '.join(ends)}")
 
 
-def _on_axis(values: Array, effect: Effect) -> Any:
+def _on_axis(values: Array, effect: Effect) -> np.ndarray:
     """Values as matplotlib takes them: dates for days since 1970."""
     if not effect.is_date:
         return values

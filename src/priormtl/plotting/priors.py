@@ -6,7 +6,7 @@ divided by the largest value that it can have.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -22,19 +22,19 @@ from priormtl.plotting.coefficients import read_model
 from priormtl.priors import (
     Constraint,
     FeaturePrior,
+    Grid,
     Near,
+    Pairs,
+    Part,
+    Rows,
     laplacian,
     measure_violations,
 )
 from priormtl.rendering import count_words
 
-LONGEST, MOST_NAMED = 20, 80
-KINDS = ("feature", "task")
-LEAST_HEIGHT = 1.8  # in lengths of an edge
+MOST_NAMED = 80
 PLAIN, INK = "#5a6b78", "#303030"
 LINES = {"similar": "-", "opposite": (0, (3, 1.5)), "combination": (0, (1, 1))}
-AUDITED = "Disagreement without the prior (0 holds, 1 opposite)"
-FITTED = "Disagreement left in the model (0 holds, 1 opposite)"
 
 
 def plot_prior(
@@ -112,6 +112,35 @@ def plot_prior(
 # Reading relations.
 
 
+@runtime_checkable
+class Audited(Protocol):
+    """An audit, which is made in a room beside this one."""
+
+    @property
+    def relations(self) -> "Sequence[AuditedRelation]": ...
+
+
+class AuditedRelation(Protocol):
+    """What is shown of a relation of an audit."""
+
+    kind: str
+    relation: str
+    first: str | None
+    second: str | None
+    sign: str
+    weight: float
+    violation_before: float
+    verdict: str
+
+
+@runtime_checkable
+class HasCoefficients(Protocol):
+    """A fitted linear model."""
+
+    @property
+    def coef_(self) -> Array: ...
+
+
 @dataclass(frozen=True)
 class Relation:
     """One relation: its members by name, and what is known of it."""
@@ -128,16 +157,17 @@ def read_relations(
     source: object, audit: object, kind: str
 ) -> tuple[list[Relation], str]:
     """Relations of whatever was passed, and the label of their colours."""
-    if kind not in KINDS:
-        near = suggest([kind], KINDS)
+    if kind not in ("feature", "task"):
+        near = suggest([kind], ("feature", "task"))
         raise ValueError(f'kind must be "feature" or "task": got {kind!r}.{near}')
-    if audit is None and hasattr(source, "relations"):
+    if audit is None and isinstance(source, Audited):
         audit = source
     if audit is not None:
-        return _read_audit(audit, kind), AUDITED
+        label = "Disagreement without the prior (0 holds, 1 opposite)"
+        return _read_audit(audit, kind), label
     if kind == "feature" and isinstance(source, FeaturePrior):
         return [found for part in source.parts for found in _read_part(part)], ""
-    if not hasattr(source, "coef_"):
+    if not isinstance(source, HasCoefficients):
         prior = ", a FeaturePrior" if kind == "feature" else ""
         raise TypeError(
             f"source must be a fitted linear model{prior} or a PriorAudit to show "
@@ -145,11 +175,12 @@ def read_relations(
         )
     if kind == "task":
         return _read_tasks(source), ""
-    return _read_fitted(source), FITTED
+    label = "Disagreement left in the model (0 holds, 1 opposite)"
+    return _read_fitted(source), label
 
 
 def _read_audit(audit: object, kind: str) -> list[Relation]:
-    if not hasattr(audit, "relations"):
+    if not isinstance(audit, Audited):
         raise TypeError(
             "audit must be the result of audit_prior(model, X, y, task=task): got "
             f"{type(audit).__name__}."
@@ -168,8 +199,8 @@ def _read_audit(audit: object, kind: str) -> list[Relation]:
     ]
 
 
-def _read_part(part: Any) -> list[Relation]:
-    if hasattr(part, "D"):
+def _read_part(part: Part) -> list[Relation]:
+    if isinstance(part, Rows):
         names = name_features(part.features, part.D.shape[1])
         return [_read_row(part.D, row, names) for row in range(part.D.shape[0])]
     if isinstance(part, Constraint):  # no relation, and exact
@@ -177,9 +208,9 @@ def _read_part(part: Any) -> list[Relation]:
     if isinstance(part, Near):
         known = [x if isinstance(x, str) else unnamed_feature(x) for x in part.features]
         return [Relation((x,), "combination", part.weight, None) for x in known]
-    if hasattr(part, "pairs"):
+    if isinstance(part, Grid):
         part = part.pairs()
-    if not hasattr(part, "first"):
+    if not isinstance(part, Pairs):
         raise ValueError(
             "prior contains strongest correlations, which are computed by fit: pass "
             "the fitted model to show its relations."
@@ -246,7 +277,7 @@ def _read_tasks(model: object) -> list[Relation]:
 class _Graph:
     """Named nodes, then one node for each relation that is no pair; all placed."""
 
-    names: list[Any]
+    names: list[Hashable]
     positions: Array  # (nodes, 2)
     edges: list[list[tuple[int, int]]]  # of each relation
 
@@ -267,7 +298,9 @@ def _build_graph(relations: Sequence[Relation]) -> _Graph:
     return _Graph(names, place_nodes(n_nodes, pairs[:, 0], pairs[:, 1]), edges)
 
 
-def _draw_edges(ax: style.Axes, relations: Sequence[Relation], graph: _Graph) -> Any:
+def _draw_edges(
+    ax: style.Axes, relations: Sequence[Relation], graph: _Graph
+) -> "style.mpl.collections.LineCollection":
     segments = [
         (relation, graph.positions[list(pair)])
         for relation, part in zip(relations, graph.edges, strict=True)
@@ -310,7 +343,7 @@ def _draw_nodes(ax: style.Axes, graph: _Graph) -> None:
     for k, name in enumerate(graph.names[:MOST_NAMED]):
         above = lean[k] < -0.1
         words = ax.annotate(
-            style.shorten(name, LONGEST),
+            style.shorten(name, 20),
             features[k],
             xytext=(0, 5 if above else -5),
             textcoords="offset points",
@@ -322,14 +355,18 @@ def _draw_nodes(ax: style.Axes, graph: _Graph) -> None:
         words.set_path_effects([style.withStroke(linewidth=2.0, foreground="white")])
     ax.margins(0.1, 0.15)  # which makes the axes 1.3 times as high as the graph
     height = graph.positions[:, 1]
-    if 1.3 * np.ptp(height) < LEAST_HEIGHT:
+    least = 1.8  # in lengths of an edge
+    if 1.3 * np.ptp(height) < least:
         # A nearly flat graph must not be drawn as if it were steep.
         middle = (height.min() + height.max()) / 2.0
-        ax.set_ylim(middle - LEAST_HEIGHT / 2.0, middle + LEAST_HEIGHT / 2.0)
+        ax.set_ylim(middle - least / 2.0, middle + least / 2.0)
 
 
 def _add_legend(
-    ax: style.Axes, relations: Sequence[Relation], lines: Any, label: str
+    ax: style.Axes,
+    relations: Sequence[Relation],
+    lines: "style.mpl.collections.LineCollection",
+    label: str,
 ) -> None:
     if lines.get_array() is not None:
         ax.figure.colorbar(lines, ax=ax, label=style.fold_words(label, ax))
@@ -356,10 +393,6 @@ def _add_legend(
 
 # Placing nodes.
 
-STEPS = 100
-MARGIN = np.array([1.0, 0.8])  # between components, for names
-N_ANGLES = 36
-
 
 def place_nodes(n_nodes: int, first: Index, second: Index) -> Array:
     """Positions (n_nodes, 2) with joined nodes about 1 apart.
@@ -374,7 +407,8 @@ def place_nodes(n_nodes: int, first: Index, second: Index) -> Array:
     members.sort(key=len, reverse=True)
     parts = [_place_component(graph[nodes][:, nodes]) for nodes in members]
     # Rows from the top, each filled from the left.
-    sizes = [part.max(axis=0) + MARGIN for part in parts]
+    margin = np.array([1.0, 0.8])  # between components, for names
+    sizes = [part.max(axis=0) + margin for part in parts]
     area = sum(float(size.prod()) for size in sizes)
     aspect = 1.1  # width of the whole over its height
     limit = max([np.sqrt(area * aspect), *(size[0] for size in sizes)])
@@ -407,7 +441,7 @@ def _place_component(graph: csr_array) -> Array:
     angle = 2.0 * np.pi * np.arange(n) / n
     circle = np.column_stack([np.cos(angle), np.sin(angle)])
     positions = np.sqrt(n) * vectors[:, :-3:-1] + 0.3 * circle
-    for _ in range(STEPS):
+    for _ in range(100):
         distance = cdist(positions, positions)
         ratio = weight * wanted / np.maximum(distance, 1e-9)
         sums = ratio.sum(axis=1)[:, np.newaxis]
@@ -420,7 +454,7 @@ def _rotate(positions: Array) -> Array:
     first = positions[1] - positions[0]
     begin = np.arctan2(first[1], first[0])
     candidates = []
-    for angle in begin + np.pi * np.arange(N_ANGLES) / N_ANGLES:
+    for angle in begin + np.pi * np.arange(36) / 36:
         cos, sin = np.cos(angle), np.sin(angle)
         candidates.append(positions @ np.array([[cos, -sin], [sin, cos]]))
 

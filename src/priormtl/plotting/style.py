@@ -150,7 +150,7 @@ def add_legend(ax: Axes) -> None:
 
 def share_legend(figure: Figure) -> None:
     """Put one legend for all panels under them, in as many rows as it needs."""
-    handles: dict[str, Any] = {}
+    handles: dict[str, mpl.artist.Artist] = {}
     for ax in figure.axes:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -171,7 +171,7 @@ def share_legend(figure: Figure) -> None:
 VALUES = "cividis"
 
 
-def _colour_map(name: str, *stops: str) -> Any:
+def _colour_map(name: str, *stops: str) -> "mpl.colors.Colormap":
     return mpl.colors.LinearSegmentedColormap.from_list(f"priormtl-{name}", stops)
 
 
@@ -238,7 +238,7 @@ def _inches(ax: Axes, side: Literal["x", "y"]) -> float:
     return float((box.width if side == "x" else box.height) / ax.figure.dpi)
 
 
-def tick_few_decades(axis: Any) -> None:
+def tick_few_decades(axis: "mpl.axis.Axis") -> None:
     """Plain numbers at 1, 2, 5 … of a logarithmic axis too short for powers of ten."""
     low, high = sorted(axis.get_data_interval())
     if 0 < low <= high < 40.0 * low:
@@ -271,14 +271,6 @@ def read_numbers(name: str, values: object, *axes: str) -> Array:
 
 # Files.
 
-# A fixed salt and no date give equal bytes each time. Letters are drawn as outlines,
-# so that a page shows them alike with any fonts.
-SVG = {"svg.hashsalt": "priormtl", "svg.fonttype": "path"}
-METADATA = {
-    "svg": {"Date": None, "Creator": "priormtl"},
-    "png": {"Software": "priormtl"},
-}
-
 
 def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Path]:
     """Write a figure as SVG and as PNG.
@@ -299,11 +291,17 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Pat
     """
     stem = Path(path)
     contents = {}
-    dots_per_inch = 150
-    with styled(), mpl.rc_context(SVG):
-        for kind, metadata in METADATA.items():
+    # A fixed salt and no date give equal bytes each time. Letters are drawn as
+    # outlines, so that a page shows them alike with any fonts.
+    settings = {"svg.hashsalt": "priormtl", "svg.fonttype": "path"}
+    kinds = {
+        "svg": {"Date": None, "Creator": "priormtl"},
+        "png": {"Software": "priormtl"},
+    }
+    with styled(), mpl.rc_context(settings):
+        for kind, metadata in kinds.items():
             buffer = BytesIO()
-            figure.savefig(buffer, format=kind, dpi=dots_per_inch, metadata=metadata)
+            figure.savefig(buffer, format=kind, dpi=150, metadata=metadata)
             contents[stem.with_name(f"{stem.name}.{kind}")] = buffer.getvalue()
     for target, content in contents.items():
         write_whole(target, content)

@@ -8,33 +8,21 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.data import name_features
+from priormtl.estimators import RegularizationPath
 from priormtl.exceptions import unknown_name
+from priormtl.plotting import style
 from priormtl.plotting.coefficients import find_places
-from priormtl.plotting.style import (
-    LINE_STYLES,
-    VALUES,
-    Axes,
-    add_legend,
-    format_number,
-    mpl,
-    name_ticks,
-    new_axes,
-    read_numbers,
-    shorten,
-    styled,
-)
+from priormtl.plotting.style import Axes
 from priormtl.rendering import count_words
 
 # Regularization paths.
 
-OTHERS = "#b8b8b8"
-
 
 def plot_path(
-    path: Any,
+    path: RegularizationPath,
     *,
     features: Sequence[Hashable] | None = None,
-    top: int = len(LINE_STYLES),
+    top: int = len(style.LINE_STYLES),
     task: Hashable = None,
     ax: Axes | None = None,
     legend: bool = True,
@@ -70,7 +58,7 @@ def plot_path(
     >>> len(ax.lines)
     6
     """
-    if not hasattr(path, "lams") or not hasattr(path, "coefs"):
+    if not isinstance(path, RegularizationPath):
         raise TypeError(
             "path must be the result of regularization_path(X, y, task=task): got "
             f"{type(path).__name__}."
@@ -90,16 +78,16 @@ def plot_path(
         size = np.abs(values).max(axis=0, initial=0.0)
         order = np.argsort(-size, kind="stable")
         chosen = order[size[order] > 0][:top]
-    with styled():
-        ax = new_axes(ax, 6.5, 3.8)
+    with style.styled():
+        ax = style.new_axes(ax, 6.5, 3.8)
         others = np.delete(values, chosen, axis=1)
         if others.shape[1]:
-            lines = ax.plot(lams, others, color=OTHERS, linewidth=0.7, zorder=1)
+            lines = ax.plot(lams, others, color="#b8b8b8", linewidth=0.7, zorder=1)
             lines[0].set_label(count_words(others.shape[1], "other feature"))
         for place, j in enumerate(chosen):
-            style = LINE_STYLES[place % len(LINE_STYLES)]
-            (line,) = ax.plot(lams, values[:, j], label=shorten(names[j]))
-            line.set(color=style.colour, linestyle=style.line)
+            colour, dashes, _ = style.LINE_STYLES[place % len(style.LINE_STYLES)]
+            (line,) = ax.plot(lams, values[:, j], label=style.shorten(names[j]))
+            line.set(color=colour, linestyle=dashes)
         # Logarithmic, but linear below the smallest positive lam where lam = 0 occurs.
         positive = lams[lams > 0]
         if len(positive) == len(lams):
@@ -111,7 +99,7 @@ def plot_path(
         title = f"{least} to {most} of {count_words(d, 'feature')} selected"
         ax.set(xlabel="lam", ylabel=label, title=title)
         if legend and ax.get_legend_handles_labels()[0]:
-            add_legend(ax)
+            style.add_legend(ax)
     return ax
 
 
@@ -163,14 +151,14 @@ def plot_search(
     """
     found = _read_search(search)
     shown = _choose_axes(found, x, y)
-    with styled():
-        ax = new_axes(ax, 6.2, 3.8)
+    with style.styled():
+        ax = style.new_axes(ax, 6.2, 3.8)
         if len(shown) == 2:
             _draw_scores(ax, found, shown[0], shown[1], legend=legend)
         else:
             _draw_line(ax, found, shown[0])
         others = [
-            f"{name} = {format_number(found.chosen.get(name))}"
+            f"{name} = {style.format_number(found.chosen.get(name))}"
             for name in found.names
             if name not in shown and len(found.values(name)) > 1
         ]
@@ -274,13 +262,15 @@ def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> 
         decimals=digits if len(columns) <= most_written else None,
         ax=ax,
     )
-    name_ticks(ax, "x", [format_number(value) for value in columns])
-    name_ticks(ax, "y", [format_number(value) for value in rows])
+    style.name_ticks(ax, "x", [style.format_number(value) for value in columns])
+    style.name_ticks(ax, "y", [style.format_number(value) for value in rows])
     column, row = columns.index(search.chosen.get(x)), rows.index(search.chosen.get(y))
     # Black on white, to be visible on any colour.
     for colour, width in (("white", 4.0), ("black", 1.8)):
         corner = (column - 0.5, row - 0.5)
-        cell = mpl.patches.Rectangle(corner, 1, 1, fill=False, ec=colour, lw=width)
+        cell = style.mpl.patches.Rectangle(
+            corner, 1, 1, fill=False, ec=colour, lw=width
+        )
         cell.set_clip_on(False)
         ax.add_patch(cell)
     if legend:
@@ -298,7 +288,7 @@ def _draw_line(ax: Axes, search: _Search, name: str) -> None:
         places,
         search.mean[rows],
         yerr=search.error[rows],
-        color=LINE_STYLES[0].colour,
+        color=style.LINE_STYLES[0].colour,
         marker="o",
         capsize=2.5,
     )
@@ -307,13 +297,11 @@ def _draw_line(ax: Axes, search: _Search, name: str) -> None:
     if log:
         ax.set_xscale("log")
     else:
-        name_ticks(ax, "x", [format_number(value) for value in known])
+        style.name_ticks(ax, "x", [style.format_number(value) for value in known])
     ax.set(xlabel=name, ylabel=SCORE)
 
 
 # Surfaces.
-
-CELL_TEXT = {"ha": "center", "va": "center", "fontsize": 8}
 
 
 def plot_surface(
@@ -332,18 +320,23 @@ def plot_surface(
     the colour map, to share it between panels. ``decimals`` is the number of digits;
     None writes no numbers. All cells have the same size.
     """
-    x, y = read_numbers("x", x, "a"), read_numbers("y", y, "b")
-    values = read_numbers("values", values, "b", "a")
+    x, y = style.read_numbers("x", x, "a"), style.read_numbers("y", y, "b")
+    values = style.read_numbers("values", values, "b", "a")
     if values.shape != (len(y), len(x)):
         raise ValueError(
             f"values must have one row per y and one column per x, {len(y), len(x)}: "
             f"got shape {values.shape}."
         )
     low, high = (np.nanmin(values), np.nanmax(values)) if limits is None else limits
-    with styled():
-        ax = new_axes(ax)
+    with style.styled():
+        ax = style.new_axes(ax)
         ax.imshow(
-            values, origin="lower", aspect="auto", cmap=VALUES, vmin=low, vmax=high
+            values,
+            origin="lower",
+            aspect="auto",
+            cmap=style.VALUES,
+            vmin=low,
+            vmax=high,
         )
         ax.grid(visible=False)
         ax.set_xticks(range(len(x)), [f"{strength:.3g}" for strength in x])
@@ -353,5 +346,13 @@ def plot_surface(
             for (row, column), value in np.ndenumerate(values):
                 colour = "white" if value < (low + high) / 2.0 else "black"
                 text = "" if np.isnan(value) else f"{value:.{decimals}f}"
-                ax.text(column, row, text, CELL_TEXT, color=colour)
+                ax.text(
+                    column,
+                    row,
+                    text,
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color=colour,
+                )
     return ax

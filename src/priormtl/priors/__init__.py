@@ -5,11 +5,10 @@ from priormtl.priors.features import (
     as_feature_prior,
     curves_of,
     difference_matrix,
-    factors_of,
     measure_violations,
 )
 from priormtl.priors.files import PriorFile, read_prior_file
-from priormtl.priors.relations import Ridge, Rows, Targets
+from priormtl.priors.relations import Grid, Pairs, Part, Ridge, Rows, Targets
 from priormtl.priors.statements import Common, Constraint, Near, Signs
 from priormtl.priors.tasks import (
     TaskPrior,

@@ -545,29 +545,6 @@ def curves_of(
     return found
 
 
-def factors_of(
-    prior: FeaturePrior | None, design: Design | None, many: int = 20
-) -> dict[str, list[int]]:
-    """Positions of the levels of text columns that have many, and are shrunken.
-
-    Levels of such a column are exchangeable: they have one scale and one variance, and
-    the same effect in all tasks.
-    """
-    groups = {} if design is None else design.categories()
-    found = dict[str, list[int]]()
-    for part in () if prior is None else prior.parts:
-        for name, each in groups.items():
-            if isinstance(part, Ridge):
-                covers = not part.smooth and set(each) <= set(part.positions)
-            elif isinstance(part, Shrunken):
-                covers = not part.smooth and name in (part.features or groups)
-            else:
-                covers = False
-            if covers and len(each) >= many:
-                found[name] = each
-    return found
-
-
 def difference_matrix(prior: FeaturePrior, moments: Moments) -> csr_array:
     """D (s, d), one row per relation, for the features of a fit."""
     return prior.resolve(moments).matrix(moments.shape[0])

@@ -9,5 +9,6 @@ from priormtl.problem.curvature import (
     largest_curvature,
     paper_constants,
 )
+from priormtl.problem.newton_system import solve_along
 from priormtl.problem.objective import Certificate, Point, Problem
 from priormtl.problem.quadratic import QuadraticPrior, no_relations

@@ -26,6 +26,7 @@ from priormtl._numerics import (
     ROUNDING,
     TIE_RIDGE,
     ConjugateGradients,
+    conjugate_gradients,
 )
 from priormtl.losses import SquaredFit
 from priormtl.problem.elimination import Elimination, plan_elimination
@@ -122,6 +123,24 @@ def solve_newton_system(
     return NewtonStep(x, decrease, left)
 
 
+def solve_along(problem: "Problem", point: "Point", free: NDArray[np.bool_]) -> Array:
+    """Newton direction along some entries of P, about; the others stay as they are."""
+    system, constraints = _system(problem, point), problem.constraints
+    ridge = system.ridge[:, np.newaxis]
+
+    def project(V: Array) -> Array:
+        kept = np.where(free, V, 0.0)
+        return kept if constraints is None else constraints.level(kept)
+
+    return conjugate_gradients(
+        lambda r: project(system.precondition(project(r))),
+        lambda p, _: project(problem.hessian(point, p)) + ridge * p,
+        -project(point.gradient),
+        1e-8,
+        system.most_steps,
+    )
+
+
 def is_near_singular(problem: "Problem", point: "Point") -> bool:
     """Whether some direction has hardly any curvature, or may have."""
     return _system(problem, point).is_singular
@@ -166,7 +185,7 @@ def _solve_orthogonally(
     fit, prior = problem.fit, problem.prior
     d, m = problem.shape
     # Larger decompositions take seconds.
-    if d * m > 800:
+    if d * m > 800 or _has_effects_of_classes(problem):
         return None
     model = fit.least_squares(point.fit)
     if not isinstance(model, SquaredFit):
@@ -213,7 +232,7 @@ def _solve_orthogonally(
             direction[common] = direction[common, :1]
             slope = abs(float(np.vdot(direction, gradient)))
             noise = system.slope_noise(problem, point, np.abs(direction))
-            gain = 0.5 * slope**2 / curvature
+            gain = 0.5 * slope * slope / curvature
             if slope > noise or gain > HIDDEN * point.value + problem.fit.noise:
                 left = np.inf
     decrease, is_flat = 0.5 * float(parts @ parts), fit is not problem.fit
@@ -230,23 +249,14 @@ def _all_rows(
     d, m = fit.shape
     P = point.coef
     tied = fit.intercept_graph is not None
-    blocks, residuals = [], []
+    data, rest = data_rows(fit, point)
+    blocks, residuals = [data], [rest]
 
     def add(rows: Array, rest: Array) -> None:
         missing = (d + tied) * m - rows.shape[1]
         blocks.append(np.pad(rows, ((0, 0), (0, missing))))
         residuals.append(rest)
 
-    for i, (X, y) in enumerate(fit.task_rows()):
-        rows = np.zeros((len(X), d * m))
-        rows[:, i * d : (i + 1) * d] = X
-        add(rows, y - X @ P[:, i])
-    if not fit.means_are_free:
-        means, rest = fit.mean_rows(P)
-        rows = np.einsum("ij,ik->ijk", np.eye(m), means).reshape(m, m * d)
-        if tied:
-            rows = np.hstack([rows, np.diag(np.sqrt(fit.moments.weight))])
-        add(rows, rest)
     B = prior.laplacian.factor()
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     roots = np.sqrt(prior.epsilon * weights)
@@ -267,6 +277,27 @@ def _all_rows(
     return np.vstack(blocks), np.concatenate(residuals)
 
 
+def data_rows(fit: SquaredFit, point: "Point") -> tuple[Array, Array]:
+    """The same for the fit alone, without ties of intercepts."""
+    d, m = fit.shape
+    n_unknowns = d * m + (0 if fit.intercept_graph is None else m)
+    blocks, residuals = [], []
+    for i, (X, y) in enumerate(fit.task_rows()):
+        rows = np.zeros((len(X), n_unknowns))
+        rows[:, i * d : (i + 1) * d] = X
+        blocks.append(rows)
+        residuals.append(y - X @ point.coef[:, i])
+    if not fit.means_are_free:
+        means, rest = fit.mean_rows(point.coef)
+        rows = np.zeros((m, n_unknowns))
+        rows[:, : d * m] = np.einsum("ij,ik->ijk", np.eye(m), means).reshape(m, -1)
+        if n_unknowns > d * m:
+            rows[:, d * m :] = np.diag(np.sqrt(fit.moments.weight))
+        blocks.append(rows)
+        residuals.append(rest)
+    return np.vstack(blocks), np.concatenate(residuals)
+
+
 def _system(problem: "Problem", point: "Point") -> _System:
     """Preconditioner and scales, kept where the Hessian is the same everywhere."""
     fit = problem.fit
@@ -275,12 +306,23 @@ def _system(problem: "Problem", point: "Point") -> _System:
         return known[2]
     model = fit.quadratic_model(point.fit)
     common = np.zeros(problem.shape[0], dtype=bool)
-    if problem.constraints is not None:
-        common = problem.constraints.common
+    constraints, by_class = problem.constraints, _has_effects_of_classes(problem)
+    if constraints is not None and not by_class:
+        common = constraints.common
     found = _make_system(model, problem.prior, problem.shape, common)
+    if constraints is not None and by_class:
+        # Effects that all tasks share, but not all columns: project on these.
+        inner, level = found.precondition, constraints.level
+        found = found._replace(precondition=lambda r: level(inner(level(r))))
     if fit.is_quadratic:
         problem.memo[MEMO] = fit, problem.prior, found
     return found
+
+
+def _has_effects_of_classes(problem: "Problem") -> bool:
+    """Whether classes have common effects of their own."""
+    rows = problem.constraints
+    return rows is not None and rows.classes > 1 and bool(rows.common.any())
 
 
 def _make_system(

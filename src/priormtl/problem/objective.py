@@ -25,7 +25,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl._numerics import ROUNDING
+from priormtl._numerics import ROUNDING, TINY
 from priormtl.losses import (
     DataFit,
     Evaluation,
@@ -39,6 +39,7 @@ from priormtl.problem.newton_system import (
     solve_newton_system,
 )
 from priormtl.problem.quadratic import QuadraticPrior
+from priormtl.problem.second_order import largest_gain, without_flat_part
 
 
 class Certificate(NamedTuple):
@@ -58,6 +59,11 @@ class Certificate(NamedTuple):
     def gap(self) -> float:
         """Largest possible distance to the optimal objective."""
         return max(0.0, self.primal - self.dual) + self.rounding
+
+    @property
+    def least_gap(self) -> float:
+        """Gap that steps may leave, as they are computed from rounded gradients."""
+        return 4.0 * self.rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,7 +232,7 @@ class Problem:
             found = found._replace(dual=max(found.dual, smooth))
         prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
         others = ROUNDING * (found.primal + float(prior))
-        rounding = 4.0 * self.fit.rounding(point.fit) + others
+        rounding = self.fit.rounding(point.fit) + others
         small = self.fit.is_quadratic and point.coef.size <= FEW_UNKNOWNS
         uncertain = by_newton and small and is_near_singular(self, point)
         return found._replace(rounding=float(rounding), is_uncertain=uncertain)
@@ -250,6 +256,10 @@ class Problem:
         step = 1e-3 * float(size / slope) if size > 0 and slope > 0 else 1.0
         start = point.coef - step * point.gradient
         pull = (start - self.prox(start, step)) / step
+        # Along directions without curvature any slope would gain for ever.
+        pull = without_flat_part(self, point, pull)
+        # Rounding errors of large coefficients would make it one of a larger penalty.
+        pull *= min(1.0, self.lam / max(self.penalty.dual_norm(-pull), TINY))
         dual = max(found.dual, self._smooth_dual(point, pull))
         return self.certify_rounded(point, found._replace(dual=dual), by_newton=True)
 
@@ -258,6 +268,17 @@ class Problem:
 
         With ``pull``, that of fit(P) + prior(P) + ⟨pull, P⟩.
         """
+        # Far from the optimum no bound is of use.
+        smooth = pull is None and not self.fit.is_quadratic
+        if smooth and self.newton_step(point).decrease > 0.01 * point.value:
+            return 0.0
+        gain = largest_gain(self, point, pull)
+        # Signs that hold coefficients back leave slopes along flat directions, which
+        # vanish at the optimum only: there the bound below is the better one.
+        held = self.fit.is_quadratic or self.constraints is not None
+        if gain is not None and (gain < np.inf or not held):
+            offset = 0.0 if pull is None else float(np.vdot(pull, point.coef))
+            return max(0.0, point.value + offset - gain)
         if pull is None:
             step, offset = self.newton_step(point), 0.0
         else:
@@ -280,8 +301,10 @@ class Problem:
         # The gradient that is left at the end counts there, to first order, and by
         # its size along the way from there to the optimum, which is short, or not.
         dual += float(np.vdot(rest, end))
-        is_far = step.is_flat and pull is None
-        # An optimum without curvature may lie far away.
+        # An optimum without curvature may lie far away, and so may one along a way
+        # on which the slope does not fall as the model says.
+        falls = abs(float(np.vdot(rest, V))) <= 0.1 * abs(float(np.vdot(slope, V)))
+        is_far = step.is_flat and (pull is None or not falls)
         way = np.abs(V) + 10.0 * np.abs(end) if is_far else np.abs(V)
         margin = 2.0 * float(np.vdot(np.abs(rest), way))
         noise = self.fit.gradient_noise(point.fit)

@@ -4,6 +4,7 @@ from priormtl.reml.logistic import estimate_logistic_ties
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (
     COMMON,
+    CrossedEffects,
     Families,
     Precision,
     Ties,
@@ -12,6 +13,7 @@ from priormtl.reml.ties import (
 
 __all__ = [
     "COMMON",
+    "CrossedEffects",
     "Families",
     "Precision",
     "Ties",

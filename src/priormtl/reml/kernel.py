@@ -104,14 +104,30 @@ def add_quadratic(
 ) -> None:
     """Add the diagonal blocks of B · inner · Bᵀ to ``out`` (L, k, k), B by rows."""
     n, k, _ = out.shape
+    place = np.full(len(inner), -1)  # of a column among those of a level
+    columns = np.empty(len(inner), np.int64)
     for i in range(n):
+        start, end = indptr[i * k], indptr[(i + 1) * k]
+        count = 0
+        for e in range(start, end):
+            if place[indices[e]] < 0:
+                place[indices[e]] = count
+                columns[count] = indices[e]
+                count += 1
+        rows, half = np.zeros((k, count)), np.zeros((k, count))
         for c in range(k):
-            start, end = indptr[i * k + c], indptr[i * k + c + 1]
-            for r in range(k):
+            for e in range(indptr[i * k + c], indptr[i * k + c + 1]):
+                rows[c, place[indices[e]]] = data[e]
+        for a in range(count):
+            for b in range(count):
+                entry = inner[columns[a], columns[b]]
+                for c in range(k):
+                    half[c, b] += rows[c, a] * entry
+        for r in range(k):
+            for c in range(k):
                 total = 0.0
-                for a in range(indptr[i * k + r], indptr[i * k + r + 1]):
-                    entry = 0.0
-                    for b in range(start, end):
-                        entry += inner[indices[b], indices[a]] * data[b]
-                    total += data[a] * entry
+                for b in range(count):
+                    total += half[r, b] * rows[c, b]
                 out[i, r, c] += total
+        for a in range(count):
+            place[columns[a]] = -1

@@ -1,22 +1,32 @@
 """Ties under logistic loss: penalised quasi-likelihood."""
 
-from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.data import CentredSamples, Moments, StackedRows
+from priormtl.design import Crossed
 from priormtl.graphs import Laplacian
-from priormtl.losses import LogisticEvaluation, LogisticFit, TiedIntercepts
+from priormtl.losses import FamilyEvaluation, FamilyFit, TiedIntercepts
 from priormtl.reml.rows import estimate_from_rows, suits_rows
-from priormtl.reml.ties import SETTLED, Families, Search, Ties, search_ties
+from priormtl.reml.ties import (
+    SETTLED,
+    CrossedEffects,
+    Families,
+    Search,
+    Ties,
+    search_ties,
+)
+
+WORSE = 2.0  # times the loss before, beyond which a round goes part of the way
 
 
 def estimate_logistic_ties(
-    fit: LogisticFit,
+    fit: FamilyFit,
     laplacian: Laplacian,
     *,
     families: Families | None = None,
-    factors: Mapping[str, Sequence[int]] | None = None,
     slopes: bool = True,
     start: Ties | None = None,
     unit: float = 1.0,
@@ -29,44 +39,104 @@ def estimate_logistic_ties(
     ``start``.
     """
     d, m = fit.shape
+    noise = unit if fit.family.noise_is_known else None
     tied = isinstance(fit.intercepts, TiedIntercepts)
     rows = np.zeros((d + tied, m))
     if start is not None and start.rows.shape == rows.shape:
         rows = start.rows
-    point, found = _evaluate(fit, rows), start
-    rounds = 10  # of quadratic models of a loss
+    levels = fit.data.crossed if isinstance(fit.data, StackedRows) else None
+    point, found = _evaluate(_with_effects(fit, levels, start), rows), start
+    rounds = 10 if fit.family.lipschitz is not None else 20  # of quadratic models
     first_tolerance = 0.1  # of the first round, a tenth of that in the next, and so on
     settled_round = 0.01  # gain in twice the log-likelihood of a last round
     same_scores = 0.05  # change of scores of a last round
     for number in range(rounds):
-        moments = fit.quadratic_model(point).moments
+        if levels is None:
+            moments = fit.quadratic_model(point).moments
+        else:
+            effects = None if found is None or found.crossed is None else found.crossed
+            moments = _with_levels(
+                point.fit.least_squares(point).moments, levels, effects
+            )
         tolerance = max(SETTLED, first_tolerance * 0.1**number)
+        before = found
         if suits_rows(moments, laplacian, fit.intercepts):
             gain = 0.0  # scores alone tell when to stop
             found = estimate_from_rows(
                 moments,
                 laplacian,
                 families=families,
-                factors=factors,
-                noise_variance=unit,
+                noise_variance=noise,
                 slopes=slopes,
                 start=found,
+                tolerance=tolerance,
             )
         else:
-            search = Search(families, unit, slopes, found, tolerance, unit)
+            search = Search(families, noise, slopes, found, tolerance, unit)
             found, gain = search_ties(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
             break
-        last, point = point, _evaluate(fit, found.rows)
-        change = float(np.linalg.norm(point.margins - last.margins))
-        size = float(np.linalg.norm(point.margins)) + np.sqrt(point.margins.size)
+        # Exponentials are far from their quadratic models: go part of the way.
+        bounded = fit.family.lipschitz is not None
+        share = 1.0 if bounded or number == 0 else 0.4
+        whole, last = found, point
+        while True:
+            found = whole if share == 1.0 else _between(before, whole, share)
+            point = _evaluate(_with_effects(fit, levels, found), found.rows)
+            if bounded or point.value <= WORSE * last.value or share < 1e-3:
+                break
+            share *= 0.3
+        # Scores of counts of zero may fall for ever, and change nothing.
+        unit_of = np.sqrt(point.bends) if fit.family.lipschitz is None else 1.0
+        change = float(np.linalg.norm(unit_of * (point.eta - last.eta)))
+        size = float(np.linalg.norm(unit_of * point.eta)) + np.sqrt(point.eta.size)
         if number > 0 and gain <= settled_round and change <= same_scores * size:
             break
     assert found is not None  # there is a first round
     return found
 
 
-def _evaluate(fit: LogisticFit, rows: Array) -> LogisticEvaluation:
+def _between(before: Ties | None, found: Ties, share: float) -> Ties:
+    """The estimate with coefficients and effects that go part of the way to it."""
+    rows = found.rows * share
+    if before is not None and before.rows.shape == rows.shape:
+        rows = rows + (1.0 - share) * before.rows
+    crossed = found.crossed
+    if crossed is not None:
+        effects = share * crossed.effects
+        if before is not None and before.crossed is not None:
+            effects = effects + (1.0 - share) * before.crossed.effects
+        crossed = crossed._replace(effects=effects)
+    return replace(found, rows=rows, crossed=crossed)
+
+
+def _with_effects(
+    fit: FamilyFit, levels: Crossed | None, known: Ties | None
+) -> FamilyFit:
+    """Fit with the effects of crossed factors as a known part of each score."""
+    if levels is None or known is None or known.crossed is None:
+        return fit
+    offset = levels.forward(known.crossed.effects)
+    given = 0.0 if fit.data.offset is None else fit.data.offset
+    return replace(fit, data=replace(fit.data, offset=given + offset))
+
+
+def _with_levels(
+    moments: Moments, levels: Crossed, known: CrossedEffects | None
+) -> CentredSamples:
+    """Samples whose targets include the effects of crossed factors."""
+    assert isinstance(moments, CentredSamples)
+    assert isinstance(moments.data, StackedRows)
+    data = replace(moments.data, crossed=levels)
+    if known is None:
+        return replace(moments, data=data)
+    added = levels.forward(known.effects)
+    mean = data.task_sums(data.weight * added) / data.task_weight
+    y = data.y + added - data.spread(mean)
+    return replace(moments, data=replace(data, y=y), y_mean=moments.y_mean + mean)
+
+
+def _evaluate(fit: FamilyFit, rows: Array) -> FamilyEvaluation:
     """Evaluate fitted rows, made smaller where a sample is decided beyond doubt.
 
     Where classes can be separated, coefficients without penalty have no end.
@@ -79,5 +149,5 @@ def _evaluate(fit: LogisticFit, rows: Array) -> LogisticEvaluation:
     share = min(1.0, largest_score / largest) if largest > 0 else 1.0
     if extra:
         b = share * rows[0]
-        return LogisticEvaluation(fit, share * rows[1:], share * scores, b)
+        return FamilyEvaluation(fit, share * rows[1:], share * scores, b)
     return fit.evaluate(share * rows)

@@ -7,22 +7,23 @@ task is formed: see `mixed`.
 """
 
 import warnings
-from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Self, TypeGuard
 
 import numpy as np
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.data import CentredSamples, Moments, StackedRows
 from priormtl.graphs import Laplacian
 from priormtl.losses import Intercepts, TiedIntercepts
 from priormtl.reml.arrow import Vectors
-from priormtl.reml.mixed import LEAST_GAIN, ROUGH, Mixed, Variances, estimate_mixed
+from priormtl.reml.mixed import LEAST_GAIN, ROUGHER, Mixed, Variances, estimate_mixed
 from priormtl.reml.restricted import Factor, Rows
 from priormtl.reml.ties import (
+    COMMON,
     NO_MISFIT,
     SETTLED,
     TIGHTEST,
+    CrossedEffects,
     Families,
     Precision,
     Ties,
@@ -30,6 +31,7 @@ from priormtl.reml.ties import (
 )
 
 SMALLEST = 1e-8  # variance of shrunken effects, in units of the noise in their data
+MOST_DENSE = 64  # levels of a factor that is laid out as dense columns
 
 
 def suits_rows(
@@ -38,8 +40,12 @@ def suits_rows(
     """Whether rows are at hand, and tasks are tied to the mean of all."""
     if not isinstance(moments, CentredSamples) or moments.rows_per_task is None:
         return False
-    is_tied = isinstance(intercepts, TiedIntercepts)
-    return is_tied and laplacian.one_group > 0 and isinstance(moments.data, StackedRows)
+    if not isinstance(intercepts, TiedIntercepts):
+        return False
+    data, alone = moments.data, laplacian.m == 1
+    return isinstance(data, StackedRows) and (
+        laplacian.one_group > 0 or (alone and data.crossed is not None)
+    )
 
 
 def estimate_from_rows(
@@ -47,27 +53,28 @@ def estimate_from_rows(
     laplacian: Laplacian,
     *,
     families: Families | None = None,
-    factors: Mapping[str, Sequence[int]] | None = None,
     noise_variance: float | None = None,
     slopes: bool = True,
     start: Ties | None = None,
+    tolerance: float | None = None,
 ) -> Ties:
     """Ties as `estimate_ties` finds them, infinite where effects do not vary.
 
-    ``factors`` are features that are the levels of one column each, 0 or 1 but for a
-    constant. Their effects are common, and take no dense columns.
+    Levels of crossed factors, which the rows may have, get effects of their own.
+    ``tolerance`` is the promised gain of a last step; by default it is small, or, with
+    a start, that of models that are there to be scored.
     """
     (d, m), weight = moments.shape, moments.weight
     unknown = unknown_ties((d, m), True, laplacian.between)
     level = float(weight @ np.where(weight > 0, moments.y_mean, 0.0) / weight.sum())
-    split = Split.of(read_rows(moments, level), factors or {})
-    row_weight = moments.data.weight
-    squares = float(row_weight @ split.rows.y**2)
-    if np.count_nonzero(weight) < 2 or not squares > 0:
+    own = families or Families(np.arange(d), np.full(d, -1))
+    layout = Layout.of(moments, level, own)
+    rows, row_weight = layout.rows, moments.data.weight
+    squares = float(row_weight @ rows.y**2)
+    several = int(np.count_nonzero(weight)) > 1
+    if not (several or layout.crossed) or not squares > 0:
         return unknown
-    families = families or Families(np.arange(d), np.full(d, -1))
-    families = Families(*(part[split.dense] for part in families))
-    n_free = 1 + int(np.count_nonzero(families.fixed < 0))
+    n_free = 1 + int(np.count_nonzero(own.fixed < 0))
     n_rows = int(np.count_nonzero(row_weight))
     if n_rows <= n_free:
         warnings.warn(
@@ -77,129 +84,145 @@ def estimate_from_rows(
             stacklevel=2,
         )
         return unknown
+    if tolerance is None:
+        tolerance = SETTLED if start is None else ROUGHER
     cheap = 3 * 10**6  # tasks × features³: all variances with any gain are freed
+    group = laplacian.one_group or 1.0  # of one task
     found = estimate_mixed(
-        split.rows,
-        families,
-        slopes=slopes,
+        rows,
+        layout.families,
+        intercepts=several,
+        slopes=slopes and several,
         noise_variance=noise_variance,
-        start=None if start is None else split.variances(start, laplacian.one_group),
-        least_gain=SETTLED if m * len(split.dense) ** 3 <= cheap else LEAST_GAIN,
-        # Folds, which start from all rows, are there to be scored.
-        tolerance=SETTLED if start is None else ROUGH,
+        start=None if start is None else layout.variances(start, group),
+        least_gain=SETTLED if m * d**3 <= cheap else LEAST_GAIN,
+        tolerance=tolerance,
     )
     if not found.point.misfit > NO_MISFIT * squares:
         return unknown
-    return split.ties(found, laplacian, float(weight.mean()), level)
+    return layout.ties(found, laplacian, float(weight.mean()), level)
 
 
-def read_rows(moments: CentredSamples, level: float) -> Rows:
-    """Rows of samples, with targets less a level."""
-    data, m = moments.data, len(moments.tasks)
-    assert isinstance(data, StackedRows)
-    task = np.repeat(np.arange(m), np.diff(data.starts))
-    X, y = data.X + moments.x_mean[task], data.y + (moments.y_mean[task] - level)
-    return Rows(X, y, task, m, data.weight)
+class Layout(NamedTuple):
+    """Rows of a mixed model, whose small factors are dense columns after features.
 
-
-class Split(NamedTuple):
-    """Features as dense columns, and as levels of factors."""
+    Their levels meet most tasks, so that products with them are hardly sparse.
+    """
 
     rows: Rows
-    dense: Index  # features that are columns
-    factors: Mapping[str, Index]  # features that are levels
-    low: Array  # (d,) values of features at rows of other levels
-    squares: Array  # (d,) sums of squares about means, in units of a mean row
+    families: Families
+    d: int  # features
+    crossed: dict[str, int]  # number of levels of all factors
+    dense: dict[str, slice]  # columns of X of small ones
 
     @classmethod
-    def of(cls, rows: Rows, factors: Mapping[str, Sequence[int]]) -> Self:
-        """Take the columns of levels out."""
-        X, d = rows.X, rows.X.shape[1]
-        weight = np.ones(len(X)) if rows.weight is None else rows.weight
-        share = weight / weight.mean()
-        middle = share @ X / len(X)
-        squares = np.einsum("i,ij,ij->j", share, X, X) - len(X) * middle**2
-        dense, low, crossed = np.ones(d, dtype=bool), np.zeros(d), dict[str, Factor]()
-        places = {name: np.array(each, dtype=np.intp) for name, each in factors.items()}
-        for name, each in places.items():
-            block = X[:, each]
-            low[each] = block.min(axis=0)
-            block = block - low[each]
-            level = np.where(block.max(axis=1) > 0.5, block.argmax(axis=1), -1)
-            crossed[name], dense[each] = Factor(level, len(each)), False
-        kept = np.flatnonzero(dense)
-        short = rows._replace(X=X[:, kept] if places else X, crossed=crossed)
-        return cls(short, kept, places, low, np.maximum(squares, 0.0))
-
-    @property
-    def places(self) -> Index:
-        """Rows of coefficients, intercepts first, of the columns of the estimate."""
-        return np.concatenate([[0], 1 + self.dense]).astype(np.intp)
+    def of(cls, moments: CentredSamples, level: float, families: Families) -> Self:
+        """Rows of samples, with targets less a level."""
+        data, (d, m) = moments.data, moments.shape
+        assert isinstance(data, StackedRows)
+        task = np.repeat(np.arange(m), np.diff(data.starts))
+        X, y = data.X + moments.x_mean[task], data.y + (moments.y_mean[task] - level)
+        factors, dense, columns = dict[str, Factor](), dict[str, slice](), [X]
+        names, sizes, codes = data.crossed or ((), (), np.zeros((len(y), 0), int))
+        deviations, fixed = [families.deviations], [families.fixed]
+        for name, size, levels in zip(names, sizes, codes.T, strict=True):
+            if size > MOST_DENSE:
+                factors[name] = Factor(levels, size)
+                continue
+            end = sum(block.shape[1] for block in columns)
+            dense[name] = slice(end, end + size)
+            columns.append(np.equal.outer(levels, np.arange(size)).astype(float))
+            deviations.append(np.full(size, COMMON))
+            fixed.append(np.full(size, 1 + max(int(part.max()) for part in fixed)))
+        if dense:
+            X = np.hstack(columns)
+        own = Families(np.concatenate(deviations), np.concatenate(fixed))
+        rows = Rows(X, y, task, m, data.weight, factors)
+        return cls(rows, own, d, dict(zip(names, sizes, strict=True)), dense)
 
     def variances(self, known: Ties, weight: float) -> Variances | None:
         """Variances of an earlier estimate."""
         if known.noise_variance is None or known.intercept is None:
             return None
         noise = known.noise_variance
-        ties = np.concatenate([[known.intercept], known.weights])[self.places]
+        ties = np.concatenate([[known.intercept], known.weights])
         varying = np.flatnonzero(np.isfinite(ties))
+        common = np.full(1 + self.rows.X.shape[1], np.inf)
         with np.errstate(divide="ignore"):
-            common = noise / np.concatenate([[0.0], known.shrinkage])
-        sd = {
-            name: float(np.sqrt(common[1 + j[0]])) for name, j in self.factors.items()
-        }
-        task = noise / (weight * ties[varying])
-        return Variances(common[self.places], varying, task, sd, noise)
+            common[1 : 1 + self.d] = noise / known.shrinkage
+        sd = {} if known.crossed is None else known.crossed.sd
+        for name, places in self.dense.items():
+            if name in sd:
+                common[1:][places] = sd[name] ** 2
+        return Variances(common, varying, noise / (weight * ties[varying]), sd, noise)
 
     def ties(
         self, found: Mixed, laplacian: Laplacian, task_weight: float, level: float
     ) -> Ties:
         """Weights, precisions and fitted rows of an estimate."""
-        noise, group = found.noise_variance, laplacian.one_group
-        places, d = self.places, len(self.low)
-        weights = np.full(1 + d, np.inf)
+        noise, group = found.noise_variance, laplacian.one_group or 1.0
+        unit, p = found.point.likelihood.data.unit, 1 + self.d
+        weights = np.full(p, np.inf)
         weights[0] = TIGHTEST * task_weight / group  # even if intercepts do not vary
-        weights[places[found.varying]] = noise / (group * found.task_variance)
-        common, variance = np.zeros(1 + d), np.full(1 + d, np.inf)
-        common[places], variance[places] = found.common, found.common_variance
-        for name, each in self.factors.items():
-            common[1 + each] = found.crossed_effects[name]
-            variance[1 + each] = found.crossed_sd[name] ** 2
-        common[0] += level - common[1:] @ self.low
-        rows = np.tile(common[:, np.newaxis], (1, laplacian.m))
-        rows[places[found.varying]] += found.task_effects.T
+        weights[found.varying] = noise / (group * found.task_variance)
+        fitted = np.tile(found.common[:p, np.newaxis], (1, laplacian.m))
+        fitted[0] += level
+        fitted[found.varying] += found.task_effects.T
         # Effects of a family without variance are zero, and stay so.
-        unit = found.point.likelihood.data.unit
-        least = SMALLEST / np.maximum(unit * self.squares, np.finfo(float).tiny)
-        shrinkage = 1.0 / np.maximum(variance[1:] / noise, least)
+        least = SMALLEST / np.maximum(unit * self._squares(), np.finfo(float).tiny)
+        shrinkage = 1.0 / np.maximum(found.common_variance[1:p] / noise, least)
         return Ties(
             weights[1:],
             float(weights[0]),
             noise,
-            rows,
+            fitted,
             shrinkage,
             laplacian.between,
             found.criterion,
-            self.precision(found),
+            self._precision(found),
+            self._effects(found) if self.crossed else None,
         )
 
-    def precision(self, found: Mixed) -> Precision:
-        """Covariances of what was fitted, in units of the noise of a mean row.
+    def _squares(self) -> Array:
+        """Sums of squares of features about means (d,), in units of a mean row."""
+        X = self.rows.X[:, : self.d]
+        weight = np.ones(len(X)) if self.rows.weight is None else self.rows.weight
+        share = weight / weight.mean()
+        middle = share @ X / len(X)
+        squares = np.einsum("i,ij,ij->j", share, X, X) - len(X) * middle**2
+        return np.maximum(squares, 0.0)
 
-        Those of levels of factors with other effects are left out.
-        """
-        point, (m, k), places = found.point, found.task_effects.shape, self.places
-        noise, p = point.noise_variance, 1 + len(self.low)
-        middle = np.zeros(m)
+    def _effects(self, found: Mixed) -> CrossedEffects:
+        """Effects of levels, factor after factor."""
+        sd, effects, variances = dict[str, float](), list[Array](), list[Array]()
+        for name in self.crossed:
+            if name not in self.dense:
+                sd[name] = found.crossed_sd[name]
+                effects.append(found.crossed_effects[name])
+                variances.append(found.crossed_variance[name])
+                continue
+            places = np.arange(1 + self.rows.X.shape[1])[1:][self.dense[name]]
+            variance = float(found.common_variance[places].min())
+            sd[name] = float(np.sqrt(variance)) if np.isfinite(variance) else 0.0
+            effects.append(found.common[places])
+            variances.append(found.common_covariance[places, places])
+        errors = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+        noise, probes = found.noise_variance, found.is_stochastic
+        return CrossedEffects(sd, noise, np.concatenate(effects), errors, probes)
+
+    def _precision(self, found: Mixed) -> Precision:
+        """Covariances of what was fitted, in units of the noise of a mean row."""
+        point, (m, k), p = found.point, found.task_effects.shape, 1 + self.d
+        noise, middle = point.noise_variance, np.zeros(m)
         if 0 in found.varying:
             top = np.zeros((len(found.common), 1))
             terms = [np.zeros((size, 1)) for size in point.likelihood.arrow.sizes]
             terms[0][::k] = 1.0 / m
             middle = point.factor.solve(Vectors(top, tuple(terms))).terms[0][::k, 0]
-        common, cross = np.zeros((p, p)), np.zeros((m, k, p))
-        common[np.ix_(places, places)] = found.common_covariance / noise
-        cross[:, :, places] = found.task_common_covariance / noise
-        for name, each in self.factors.items():
-            common[1 + each, 1 + each] = found.crossed_variance[name] / noise
-        own = found.task_covariance / noise
-        return Precision(places[found.varying], common, cross, own, middle)
+        return Precision(
+            found.varying,
+            found.common_covariance[:p, :p] / noise,
+            found.task_common_covariance[:, :, :p] / noise,
+            found.task_covariance / noise,
+            middle,
+        )

@@ -16,6 +16,7 @@ all features and intercepts: q_g has the covariance c τ_j², c = 1 / between.
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -375,6 +376,22 @@ class Precision(NamedTuple):
     middle: Array  # (m,) of deviations of intercepts with their mean
 
 
+class CrossedEffects(NamedTuple):
+    """Effects of the levels of crossed factors, those of the first factor first."""
+
+    sd: dict[str, float]  # standard deviation of the effects of each factor
+    noise_variance: float
+    effects: Array  # (levels,)
+    errors: Array  # (levels,) their standard errors
+    is_stochastic: bool = False  # whether the likelihood was estimated by probes
+
+    def strengths(self, sizes: Sequence[int]) -> Array:
+        """σ² / τ² of each level (levels,): what their squares cost."""
+        variances = np.square(list(self.sd.values()))
+        with np.errstate(divide="ignore"):
+            return np.repeat(self.noise_variance / variances, sizes)
+
+
 @dataclass(frozen=True, eq=False)
 class Ties:
     """Weights t_j = σ² / τ_j² of ties, with the noise variance σ².
@@ -392,6 +409,7 @@ class Ties:
     # data and on which effects are fixed only; NaN where nothing could be estimated.
     deviance: float = float("nan")
     precision: Precision | None = None  # where it comes with the estimate
+    crossed: CrossedEffects | None = None
 
 
 def estimate_ties(

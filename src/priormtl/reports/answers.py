@@ -5,20 +5,20 @@ tasks, and did the fit converge? Every answer says in its note what limits it.
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.estimators import SearchSummary
+from priormtl.audits import PriorAudit, PriorBenefit
+from priormtl.estimators import SearchSummary, rank_levels
 from priormtl.metrics import corrected_interval
-from priormtl.rendering import count_words
+from priormtl.rendering import count_words, join_words
 from priormtl.reports.content import (
     Finding,
     Number,
-    join_names,
     percent,
     spell,
     spell_label,
@@ -26,12 +26,28 @@ from priormtl.reports.content import (
 from priormtl.reports.model import TRAINING_ROWS, FittedModel, Scores, row_norms
 from priormtl.reports.tables import feature_note, sign_agreement
 
-QUALITY = "How good is it?"
-FEATURES = "Which features matter?"
-BENEFIT = "Did the prior help?"
-OUTLIERS = "Are there outlier tasks?"
-EFFECTS = "Which tasks stand out?"
-CERTIFICATE = "Did the fit converge?"
+FAR = 1.96  # standard errors from zero that stand out
+
+
+def _find(
+    key: str,
+    value: str,
+    sentence: str,
+    note: str = "",
+    numbers: Mapping[str, Number] | None = None,
+    question: str | None = None,
+) -> Finding:
+    """Answer to one of the questions, unless another one is given."""
+    questions = {
+        "quality": "How good is it?",
+        "features": "Which features matter?",
+        "levels": "Which levels stand out?",
+        "prior": "Did the prior help?",
+        "outliers": "Are there outlier tasks?",
+        "certificate": "Did the fit converge?",
+    }
+    asked = question or questions[key]
+    return Finding(key, asked, value, sentence, note, numbers or {})
 
 
 # How good is it?
@@ -41,9 +57,8 @@ def answer_quality(fitted: FittedModel, scores: Scores | None) -> Finding:
     """Answer from given rows, else from held-out rows, else from training rows."""
     search = fitted.summary.search
     if search is None and scores is None:
-        return Finding(
+        return _find(
             "quality",
-            QUALITY,
             "Not measured",
             "The model does not keep its training data, and no data were given.",
             "Give rows with known targets, preferably rows that were not used to fit.",
@@ -52,7 +67,7 @@ def answer_quality(fitted: FittedModel, scores: Scores | None) -> Finding:
     if search is None:
         assert scores is not None
         head, said, warning, numbers = _describe_scores(scores)
-        return Finding("quality", QUALITY, head, said, warning, numbers)
+        return _find("quality", head, said, warning, numbers)
     found = _answer_search(fitted, search)
     if scores is None:
         return found
@@ -93,7 +108,12 @@ def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
             share = 1.0 - mean / variance
             numbers["held_out_variance_explained"] = share
             value = f"{percent(share)} explained"
-            sentence += f" This explains {percent(share)} of the targets' variance."
+            sentence += f" This explains {percent(share)} of the targets' variance"
+            if (within := fitted.learned.within_variance) and len(fitted.tasks) > 1:
+                inside = 1.0 - mean / within
+                numbers["held_out_within_tasks"] = inside
+                sentence += f", and {percent(inside)} of that within tasks"
+            sentence += "."
         elif lams is None or isinstance(lams, Integral):
             # A default grid begins at lam_max, where all coefficients are zero, except
             # beside adaptive coupling.
@@ -113,16 +133,14 @@ def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
         "optimistic."
     )
     value = value[:1].upper() + value[1:]
-    return Finding("quality", QUALITY, value, sentence, note, numbers)
-
-
-FEWEST_ROWS = 10  # of a task whose score is told
+    return _find("quality", value, sentence, note, numbers)
 
 
 def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
     # Within a few rows targets hardly vary, and R² or AUC says nothing.
     measured = ~np.isnan(scores.by_task)
-    large = measured & (scores.rows >= FEWEST_ROWS)
+    fewest = 10  # rows of a task whose score is told
+    large = measured & (scores.rows >= fewest)
     known = scores.by_task[large if np.any(large) else measured]
     parts = []
     if math.isnan(scores.overall):
@@ -134,12 +152,14 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
         if scores.pooled is not None:
             mean += f", {spell(scores.pooled)} over all rows together,"
         parts.append(f"is {spell(scores.overall)} {mean}")
+        if scores.within is not None and len(scores.rows) > 1:
+            parts[-1] += f", {spell(scores.within)} within tasks,"
     if len(known) > 1:
         low, high = spell(known.min(), 3), spell(known.max(), 3)
         some = "tasks"
         if 0 < large.sum() < measured.sum():
             number = count_words(int(large.sum()), "task")
-            some = f"the {number} with at least {FEWEST_ROWS} rows"
+            some = f"the {number} with at least {fewest} rows"
         parts.append(f"ranges from {low} to {high} across {some}")
     said = " and ".join(parts) or "is not defined"
     warning = "If the model was fitted to these rows, the scores are optimistic."
@@ -150,6 +170,8 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
         "rows_metric": scores.metric,
         "rows_score": scores.overall,
     }
+    if scores.within is not None:
+        numbers["rows_within_tasks"] = scores.within
     if scores.pooled is not None:
         numbers["rows_pooled_score"] = scores.pooled
     if scores.reliability is not None:
@@ -160,16 +182,50 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
     return head, f"On {scores.where}, {scores.metric} {said}.", warning, numbers
 
 
+# Which levels stand out?
+
+
+def answer_levels(fitted: FittedModel) -> Finding:
+    """Name the levels of crossed factors whose effects are surely not zero."""
+    summary = fitted.summary
+    levels = rank_levels(summary.levels)
+    names = join_words(spell_label(one.column) for one in summary.crossed)
+    numbers: dict[str, Number] = {
+        f"sd of {spell_label(one.column)}": one.sd for one in summary.crossed
+    }
+    if not levels:
+        sentence = f"Levels of {names} do not differ beyond chance."
+        return _find("levels", "None", sentence, numbers=numbers)
+    far = [one for one in levels if abs(one.effect) > FAR * one.error]
+    numbers |= {"levels": len(levels), "stand_out": len(far)}
+    several, most = len(summary.crossed) > 1, 4
+    shown = [
+        f"{spell_label(one.column) + ' ' if several else ''}{spell_label(one.level)} "
+        f"({spell(one.effect, 2)} ± {spell(FAR * one.error, 2)})"
+        for one in far[:most]
+    ]
+    sizes = join_words(
+        f"{spell(one.sd, 3)} for {spell_label(one.column)}" for one in summary.crossed
+    )
+    sentence = f"The standard deviation of effects is {sizes}."
+    if shown:
+        sentence += f" Furthest from zero: {join_words(shown)}."
+    note = (
+        f"Levels of {names} have the same effect in all tasks. Those stand out whose "
+        "95 % interval does not hold zero; of 20 levels without effect, one may."
+    )
+    value = f"{len(far):,} of {count_words(len(levels), 'level')}"
+    return _find("levels", value, sentence, note, numbers)
+
+
 # Which features matter?
-
-
-TOP = 5  # features that the sentence names
 
 
 def answer_features(fitted: FittedModel) -> Finding:
     """Count the features in use, and name the largest."""
     d, used = len(fitted.shown), int(np.count_nonzero(fitted.sizes[fitted.shown]))
-    order = fitted.ranking[: min(used, TOP)]
+    top = 5  # features that the sentence names
+    order = fitted.ranking[: min(used, top)]
     names = [fitted.label(j) for j in order]
     numbers: dict[str, Number] = {
         "features": d,
@@ -178,8 +234,8 @@ def answer_features(fitted: FittedModel) -> Finding:
     }
     if not used:
         sentence = "All coefficients are zero: the model predicts its intercepts."
-        return Finding("features", FEATURES, "None", sentence, "", numbers)
-    others = f", followed by {join_names(names[1:], TOP)}" if names[1:] else ""
+        return _find("features", "None", sentence, numbers=numbers)
+    others = f", followed by {join_words(names[1:], top)}" if names[1:] else ""
     sentence = f"“{names[0]}” has the largest coefficients{others}."
     periodic = [j for j, group in fitted.curves.items() if j == group[0]]
     if len(fitted.tasks) > 1 and order[0] not in periodic:
@@ -188,7 +244,7 @@ def answer_features(fitted: FittedModel) -> Finding:
         sentence += f" “{names[0]}” has the same sign in {share} of its tasks."
     value = f"{used:,} of {count_words(d, 'feature')}"
     note = feature_note(fitted)
-    return Finding("features", FEATURES, value, sentence, note, numbers)
+    return _find("features", value, sentence, note, numbers)
 
 
 # Did the prior help?
@@ -215,11 +271,11 @@ class Paired:
         return self.low > 0
 
 
-def answer_benefit(fitted: FittedModel, audit: object) -> Finding:
+def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
     """Report what an audit found, else what the scores of the search show."""
-    helped = getattr(audit, "helped_tuned", None) or getattr(audit, "helped", None)
-    if helped is not None:
-        return _answer_audit(helped, len(getattr(audit, "disagreeing", ())))
+    helped = None if audit is None else audit.helped_tuned or audit.helped
+    if audit is not None and helped is not None:
+        return _answer_audit(helped, len(audit.disagreeing))
     summary = fitted.summary
     # Curves that tabular_model adds by itself are no prior knowledge.
     curves = all(one.kind == "smooth" for one in summary.statements)
@@ -234,15 +290,15 @@ def answer_benefit(fitted: FittedModel, audit: object) -> Finding:
         strengths.remove("epsilon")
     if not strengths:
         words = "The model was fitted without priors."
-        return Finding("prior", BENEFIT, "No prior", words, "", {})
+        return _find("prior", "No prior", words)
     search = summary.search
     if search is not None:
         pairs = {name: compare_without(search, name) for name in strengths}
         known = {name: pair for name, pair in pairs.items() if pair is not None}
         if known:
             return _answer_pairs(search.metric, known)
-    if reason := getattr(audit, "reason", None):
-        return Finding("prior", BENEFIT, "Not measured", str(reason), "", {})
+    if audit is not None and audit.reason:
+        return _find("prior", "Not measured", audit.reason)
     reason = "A single fit does not show how good the model is without the prior."
     if search is not None:
         names = " or ".join(f"{name} = 0" for name in strengths)
@@ -251,9 +307,9 @@ def answer_benefit(fitted: FittedModel, audit: object) -> Finding:
                 "No relations between features were stated. How much tasks are alike "
                 "was estimated from the data (REML), feature by feature."
             )
-            return Finding("prior", BENEFIT, "None was stated", words, "", {})
+            return _find("prior", "None was stated", words)
         reason = f"The search did not try {names}, so there is nothing to compare with."
-    return Finding("prior", BENEFIT, "Not measured", reason, TEST_IT, {})
+    return _find("prior", "Not measured", reason, TEST_IT, {})
 
 
 def compare_without(search: SearchSummary, strength: str) -> Paired | None:
@@ -277,16 +333,14 @@ def compare_without(search: SearchSummary, strength: str) -> Paired | None:
     return Paired(*pair, float(gains.mean()), low, high, len(gains))
 
 
-def _answer_audit(helped: Any, disagreeing: int) -> Finding:
+def _answer_audit(helped: PriorBenefit, disagreeing: int) -> Finding:
     names = ("metric", "change", "low", "high", "level", "p_value", "verdict")
-    numbers = {name: getattr(helped, name, None) for name in names}
-    sentence = str(helped.sentence)
+    sentence = helped.sentence
     if disagreeing:
         verb = "disagrees" if disagreeing == 1 else "disagree"
         sentence += f" {count_words(disagreeing, 'relation')} {verb} with the data."
-    value, note = str(helped.verdict).capitalize(), str(getattr(helped, "method", ""))
-    numbers = {"source": "audit", **numbers}
-    return Finding("prior", BENEFIT, value, sentence, note, numbers)
+    numbers = {"source": "audit", **{name: vars(helped)[name] for name in names}}
+    return _find("prior", helped.verdict.capitalize(), sentence, helped.method, numbers)
 
 
 def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
@@ -318,14 +372,10 @@ def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
         "This compares the best cross-validated scores with and without the prior, "
         f"which favours the prior; {TEST_IT}"
     )
-    return Finding("prior", BENEFIT, value, " ".join(sentences), note, numbers)
+    return _find("prior", value, " ".join(sentences), note, numbers)
 
 
 # Are there outlier tasks?
-
-
-FEWEST = 4  # tasks that are needed to identify outliers
-FAR = 5.0  # deviations from the median distance
 
 
 def answer_outliers(fitted: FittedModel) -> Finding:
@@ -335,9 +385,9 @@ def answer_outliers(fitted: FittedModel) -> Finding:
         return _answer_found(fitted, [spell_label(label) for label in found])
     if m > 1 and all(one.error is not None for one in fitted.summary.tasks):
         return _answer_effects(fitted)
-    if m < FEWEST:
-        words = f"Comparing tasks needs at least {FEWEST} of them: there are {m}."
-        return Finding("outliers", OUTLIERS, "Too few tasks", words, "", {"far": ""})
+    if m < (fewest := 4):
+        words = f"Comparing tasks needs at least {fewest} of them: there are {m}."
+        return _find("outliers", "Too few tasks", words, "", {"far": ""})
     far, distances = far_tasks(fitted), fitted.distances
     names = [fitted.tasks[i] for i in far]
     numbers: dict[str, Number] = {"far": ", ".join(names), "count": len(names)}
@@ -347,7 +397,7 @@ def answer_outliers(fitted: FittedModel) -> Finding:
     )
     if not names:
         words = "No task's coefficients are unusually far from the others'."
-        return Finding("outliers", OUTLIERS, "None stands out", words, note, numbers)
+        return _find("outliers", "None stands out", words, note, numbers)
     usual = float(np.median(distances))
     first = _join_tasks(names[:1])
     sentence = f"{first} is far from the median task, which most tasks equal."
@@ -358,12 +408,12 @@ def answer_outliers(fitted: FittedModel) -> Finding:
         verb = "is" if len(names) == 2 else "are"
         sentence += f" {_join_tasks(names[1:], 4)} {verb} also far from it."
     value = f"{count_words(len(names), 'task')} far from the others"
-    return Finding("outliers", OUTLIERS, value, sentence, note, numbers)
+    return _find("outliers", value, sentence, note, numbers)
 
 
 def _answer_effects(fitted: FittedModel) -> Finding:
     """Tasks whose effect at average features is not zero, furthest first."""
-    summary, m = fitted.summary, len(fitted.tasks)
+    summary, m, question = fitted.summary, len(fitted.tasks), "Which tasks stand out?"
     ratios = [(one.effect or 0.0) / (one.error or math.inf) for one in summary.tasks]
     ends = [(one.lower or 0.0, one.upper or 0.0) for one in summary.tasks]
     sure = np.array([low > 0.0 or high < 0.0 for low, high in ends])
@@ -380,7 +430,7 @@ def _answer_effects(fitted: FittedModel) -> Finding:
     )
     if not order:
         words = "At average features no task differs from the mean for certain."
-        return Finding("outliers", EFFECTS, "None for certain", words, note, numbers)
+        return _find("outliers", "None for certain", words, note, numbers, question)
     top_tasks = 3  # that are named
     named = "; ".join(
         f"{fitted.tasks[i]} by {spell(ends[i][0], 3)} to {spell(ends[i][1], 3)}"
@@ -392,7 +442,7 @@ def _answer_effects(fitted: FittedModel) -> Finding:
         f"the mean of all tasks for certain. Clearest: {named}."
     )
     value = f"{len(order):,} of {count_words(m, 'task')}"
-    return Finding("outliers", EFFECTS, value, words, note, numbers)
+    return _find("outliers", value, words, note, numbers, question)
 
 
 def far_tasks(fitted: FittedModel) -> Index:
@@ -401,8 +451,8 @@ def far_tasks(fitted: FittedModel) -> Index:
     usual = np.median(distances)
     # The factor makes the deviation comparable to that of a normal distribution.
     deviation = 1.4826 * np.median(np.abs(distances - usual))
-    times = 2.0  # the median distance, too: with few tasks deviations mean little
-    least = max(usual + FAR * deviation, times * usual)
+    # Twice the median distance, too: with few tasks deviations mean little.
+    least = max(usual + 5.0 * deviation, 2.0 * usual)
     far = np.flatnonzero(distances > least)
     return far[np.argsort(-distances[far], kind="stable")]
 
@@ -415,7 +465,7 @@ def _answer_found(fitted: FittedModel, names: list[str]) -> Finding:
     }
     if not names:
         words = "The model was fitted with outlier tasks, and none was found."
-        return Finding("outliers", OUTLIERS, "None found", words, "", numbers)
+        return _find("outliers", "None found", words, numbers=numbers)
     verbs = ("deviates", "has") if len(names) == 1 else ("deviate", "have")
     sentence = (
         f"{_join_tasks(names, 6)} {verbs[0]} from the shared coefficients and "
@@ -426,14 +476,14 @@ def _answer_found(fitted: FittedModel, names: list[str]) -> Finding:
         largest = fitted.tasks[int(np.argmax(row_norms(own)))]
         sentence += f" {_join_tasks([largest])} deviates most."
     value = f"{len(names):,} of {count_words(len(fitted.tasks), 'task')}"
-    return Finding("outliers", OUTLIERS, value, sentence, "", numbers)
+    return _find("outliers", value, sentence, numbers=numbers)
 
 
 def _join_tasks(names: list[str], most: int = 3) -> str:
     """Names of tasks at the start of a sentence; numbers are preceded by "Task"."""
     if not all(name.lstrip("-").isdigit() for name in names):
-        return join_names(names, most)
-    return f"Task{'' if len(names) == 1 else 's'} {join_names(names, most)}"
+        return join_words(names, most)
+    return f"Task{'' if len(names) == 1 else 's'} {join_words(names, most)}"
 
 
 # Did the fit converge?
@@ -444,7 +494,7 @@ def answer_certificate(fitted: FittedModel) -> Finding:
     summary, one = fitted.summary, fitted.summary.certificate
     if one is None:
         words = f"{summary.model} computes no bound on the distance to its optimum."
-        return Finding("certificate", CERTIFICATE, "No certificate", words, "", {})
+        return _find("certificate", "No certificate", words)
     relative = max(one.relative, 0.0)
     numbers: dict[str, Number] = {
         "objective": one.objective,
@@ -464,4 +514,4 @@ def answer_certificate(fitted: FittedModel) -> Finding:
         digits = 15 if relative < 1e-15 else math.floor(-math.log10(relative))
         value = f"Yes, to {digits} digits"
         note = "The duality gap bounds how far the objective is above its optimum."
-    return Finding("certificate", CERTIFICATE, value, sentence, note, numbers)
+    return _find("certificate", value, sentence, note, numbers)

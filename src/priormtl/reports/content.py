@@ -6,7 +6,7 @@ A report answers five questions (``Finding``), lists the tables behind the answe
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -124,16 +124,6 @@ def percent(share: float) -> str:
     value = 100.0 * share
     digits = 0 if abs(value) >= 9.95 else 1
     return f"{value:.{digits}f} %".replace("-", MINUS)
-
-
-def join_names(names: Sequence[str], most: int = 3) -> str:
-    """Join names by commas; those beyond ``most`` are only counted."""
-    shown = list(names[:most])
-    if len(names) > most:
-        return f"{', '.join(shown)} and {len(names) - most:,} more"
-    if len(shown) < 2:
-        return "".join(shown)
-    return f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def spell_label(label: object) -> str:

@@ -8,21 +8,24 @@ given rows, or from the statistics that the model keeps of its training rows.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.base import RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
 from priormtl.data import place_labels, pooled_scale
+from priormtl.design import Curve
 from priormtl.estimators import (
+    ColumnEffect,
     LinearMultiTask,
     ModelSummary,
     TabularPipeline,
     code_classes,
     linear_part,
+    read_effect,
     read_fitted,
     summarize_model,
 )
@@ -32,23 +35,25 @@ from priormtl.priors import curves_of
 from priormtl.reports.content import spell_label
 from priormtl.selection import validation_errors
 
+MOST_CURVES = 16  # that are drawn
+CURVE_POINTS = 31
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
-LEVEL = 0.95  # of intervals
-HELD_OUT_ROWS = "held-out rows"
 
 
 @dataclass(frozen=True, eq=False)
 class FittedModel:
     """Summary of a model, labels as text, and deviations of its features if known."""
 
-    model: Any  # to predict
+    model: BaseEstimator  # to predict
     learned: Fitted
     summary: ModelSummary
     features: tuple[str, ...]
     tasks: tuple[str, ...]
     scale: Array | None  # (d,) standard deviations
-    pipeline: Any = None  # of tabular_model, whose linear part the model is
+    pipeline: TabularPipeline | None = (
+        None  # of tabular_model, whose linear part the model is
+    )
 
     @classmethod
     def read(cls, model: object, X: object = None) -> Self:
@@ -116,6 +121,25 @@ class FittedModel:
     def _units(self) -> Array:
         return np.ones(len(self.features)) if self.scale is None else self.scale
 
+    @cached_property
+    def effects(self) -> list[ColumnEffect]:
+        """Curves that the model found, largest first, on grids of their columns."""
+        design, found = self.learned.design, list[ColumnEffect]()
+        if design is None or not design.wiggles().keys() & {
+            term.name for term in design.terms if isinstance(term, Curve)
+        }:
+            return found  # wiggles of SplineFeatures: how they were made is not known
+        for j in self.ranking:
+            if int(j) in self.curves and self.parts[1, j] > 0:
+                name = self.label(int(j))
+                expansion = design.expansion_of(name)
+                found.append(
+                    read_effect(self.model, expansion, name, points=CURVE_POINTS)
+                )
+            if len(found) == MOST_CURVES:
+                break
+        return found
+
     def label(self, j: int) -> str:
         """Name of the column of a feature."""
         if j in self.curves and self.curves[j][0] == j:
@@ -180,9 +204,11 @@ class FittedModel:
 
 def _summarize(model: object) -> ModelSummary:
     """Summary, with intervals where the statistics of the fit are at hand."""
-    if isinstance(model, RegressorMixin) and isinstance(model, LinearMultiTask):
+    if isinstance(model, LinearMultiTask) and (
+        isinstance(model, RegressorMixin) or model.fitted_.crossed is not None
+    ):
         with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
-            return model.summary(LEVEL)
+            return model.summary(0.95)
     return summarize_model(model)
 
 
@@ -199,7 +225,9 @@ def row_norms(rows: Array) -> Array:
     return norms
 
 
-def _feature_deviations(model: Any, learned: Fitted, X: Any) -> Array | None:
+def _feature_deviations(
+    model: BaseEstimator, learned: Fitted, X: object
+) -> Array | None:
     """Standard deviations of the features, from the fit or else from rows."""
     if learned.statistics is not None:
         return pooled_scale(learned.statistics)
@@ -233,6 +261,7 @@ class Scores:
     second_by_task: Array | None = None  # (m,)
     reliability: Reliability | None = None  # where rows were given
     pooled: float | None = None  # AUC over the rows of all tasks together
+    within: float | None = None  # R² about the means of tasks, over all tasks
     new_rows: float = 0.0  # of tasks that the fit has not seen
 
     @property
@@ -246,7 +275,7 @@ def score_training(fitted: FittedModel) -> Scores | None:
     if fitted.is_classifier:
         return None
     statistics, rows, r2 = learned.statistics, learned.task_weight, learned.task_r2
-    if statistics is None:
+    if statistics is None or learned.crossed is not None:
         if r2 is None or rows is None:
             return None
         return Scores("R²", TRAINING_ROWS, rows, r2, float("nan"))
@@ -255,7 +284,7 @@ def score_training(fitted: FittedModel) -> Scores | None:
     weight = statistics.weight
     centre = weight @ statistics.y_mean / weight.sum()
     between = weight @ (statistics.y_mean - centre) ** 2
-    total = np.float64(statistics.yy.sum() + between)
+    total = float(statistics.yy.sum() + between)
     return _r2_scores(TRAINING_ROWS, weight, errors, statistics.yy, total)
 
 
@@ -310,8 +339,8 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
     centre = _ratio(np.bincount(code, target, m), counts)
     spread = np.bincount(code, (target - centre[code]) ** 2, m)[:m]
     errors = np.bincount(code, (target - scores) ** 2, m)[:m]
-    total = np.sum((target - target.mean()) ** 2)
-    whole = np.sum((target - scores) ** 2)
+    total = float(np.sum((target - target.mean()) ** 2))
+    whole = float(np.sum((target - scores) ** 2))
     found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
     reliability = Reliability.of(scores, target)
     return replace(found, reliability=reliability, new_rows=new_rows)
@@ -336,24 +365,27 @@ def _targets(fitted: FittedModel, y: object, codes: Index | None) -> Array:
 def _r2_scores(
     where: str,
     rows: Array,
-    errors: Any,
-    spread: object,
-    total: object,
-    error: Any = None,
+    errors: np.ndarray,
+    spread: np.ndarray,
+    total: float,
+    error: float | None = None,
 ) -> Scores:
     """R² and root mean squared errors from sums of squares by task and over all."""
-    error = errors.sum() if error is None else error
+    error = float(errors.sum()) if error is None else error
+    within = 1.0 - float(_ratio(errors.sum(), spread.sum()))
     return Scores(
         "R²",
         where,
         rows,
         1.0 - _ratio(errors, spread),
-        float(1.0 - _ratio(error, total)),
+        1.0 - float(_ratio(error, total)),
         "Root mean squared error",
         np.sqrt(_ratio(errors, rows)),
+        within=None if np.isnan(within) else within,
     )
 
 
-def _ratio(above: Any, below: Any) -> Any:
+def _ratio(above: np.ndarray | float, below: np.ndarray | float) -> Array:
     """Quotient; NaN where there is nothing to divide by."""
+    below = np.asarray(below)
     return np.where(below > 0, above / np.where(below > 0, below, 1.0), np.nan)

@@ -6,31 +6,31 @@ fit, and the block of coefficients gets what the tables leave.
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.audits import describe_rows
-from priormtl.estimators import SearchSummary
+from priormtl.audits import PriorAudit, describe_rows
+from priormtl.estimators import ColumnEffect, SearchSummary, rank_levels
 from priormtl.metrics import Reliability
 from priormtl.priors import Targets, measure_violations
-from priormtl.reports.content import Block, Column, Table, spell_label
+from priormtl.rendering import count_words, join_words
+from priormtl.reports.content import Block, Column, Table, spell, spell_label
 from priormtl.reports.model import FittedModel, Scores, row_norms
 
 MOST_BYTES = 1_500_000  # of a page
 NUMBER_BYTES = 11  # of a number as the page holds it
 TABLE_BYTES = {
     "features": 480_000,
+    "curves": 60_000,
     "tasks": 150_000,
+    "levels": 80_000,
     "calibration": 4_000,
     "statements": 30_000,
     "relations": 130_000,
     "structures": 10_000,
     "search": 90_000,
 }
-
-CHUNK = 1000  # relations measured at a time
 RELATION_NUMBERS = {  # of an audit, and their labels
     "weight": "Weight",
     "violation_before": "Disagreement without",
@@ -86,10 +86,9 @@ def feature_table(fitted: FittedModel) -> Table:
     if fitted.curves:
         note += (
             " Curves count for the size of their column; mean, min and max are those "
-            "of its straight part, or of the size of a periodic curve. plot_effect "
-            "draws curves."
+            "of its straight part, or of the size of a periodic curve."
         )
-    if fitted.summary.level is not None:
+    if fitted.summary.errors is not None and fitted.summary.level is not None:
         note += (
             f" From and To: {100 * fitted.summary.level:g} % interval of the effect "
             f"that tasks share ({fitted.summary.errors}). Between tasks: standard "
@@ -130,20 +129,24 @@ def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
     note = "Distance is that of a task's coefficients from those of the median task."
     known = fitted.summary.tasks
     if all(one.effect is not None for one in known):
-        effects = [Column("effect", "Effect", _numbers(known, "effect"))]
+        ends = [(one.effect, one.lower, one.upper) for one in known]
+        effect, lower, upper = np.array(ends, dtype=np.float64).T
+        effects = [Column("effect", "Effect", effect)]
         note += (
             " Effect is the prediction at average features, minus the mean of all tasks"
         )
         if all(one.error is not None for one in known):
             effects += [
-                Column("effect_low", "From", _numbers(known, "lower")),
-                Column("effect_high", "To", _numbers(known, "upper")),
+                Column("effect_low", "From", lower),
+                Column("effect_high", "To", upper),
             ]
             level = 100 * (fitted.summary.level or 0.0)
             note += f", with {level:g} % intervals ({fitted.summary.errors})"
         columns[1:1] = effects
         note += "."
-    rows = _numbers(known, "weight") if scores is None else scores.rows
+    rows = np.array([one.weight for one in known], dtype=np.float64)
+    if scores is not None:
+        rows = scores.rows
     if not np.isnan(rows).all():
         columns.append(Column("rows", "Rows", rows))
     if scores is not None:
@@ -157,8 +160,83 @@ def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
     return Table("tasks", "Tasks", tuple(columns), note)
 
 
-def _numbers(rows: Sequence[object], name: str) -> Array:
-    return np.array([getattr(row, name) for row in rows], dtype=np.float64)
+def curve_table(fitted: FittedModel) -> Table | None:
+    """Curves that the model found, on grids of their columns; None without any."""
+    if not fitted.effects:
+        return None
+    names, words, rows = list[str](), list[str](), list[Array]()
+    for effect in fitted.effects:
+        error, mean = effect.errors.of(None), effect.lines.mean(axis=1)
+        error = np.full(len(mean), np.nan) if error is None else error
+        ends = effect.lines.min(axis=1), effect.lines.max(axis=1)
+        parts = effect.grid, mean, mean - 2.0 * error, mean + 2.0 * error, *ends
+        rows.append(np.column_stack(parts))
+        names += [spell_label(effect.column)] * len(mean)
+        words += spell_grid(effect)
+    numbers = np.concatenate(rows).T
+    columns = [
+        Column("column", "Column", tuple(names)),
+        Column("words", "Value", tuple(words)),
+        Column("value", "As a number", numbers[0]),
+        Column("effect", "Effect", numbers[1]),
+        Column("low", "From", numbers[2]),
+        Column("high", "To", numbers[3]),
+        Column("least", "Least task", numbers[4]),
+        Column("most", "Largest task", numbers[5]),
+    ]
+    if np.isnan(numbers[2]).all():
+        columns = [column for column in columns if column.name not in ("low", "high")]
+    note = (
+        "Effect of each column over its values, mean of all tasks and range over "
+        "tasks; zero on average over the training rows. From and To are two standard "
+        "errors away. Other columns stay as they are."
+    )
+    return Table("curves", "Curves", tuple(columns), note)
+
+
+def spell_grid(effect: ColumnEffect) -> list[str]:
+    """Values of a column as users know them."""
+    if effect.categories is not None:
+        return [spell_label(name) for name in effect.categories]
+    if effect.is_date:
+        return np.datetime_as_string(
+            np.round(86400.0 * effect.grid).astype("datetime64[s]"), unit="m"
+        ).tolist()
+    return [spell(value) for value in effect.grid.tolist()]
+
+
+def level_table(fitted: FittedModel) -> Table | None:
+    """Levels of crossed factors, furthest from zero first; None without any."""
+    levels = rank_levels(fitted.summary.levels)
+    if not levels:
+        return None
+    numbers = np.array(
+        [(one.effect, one.lower, one.upper, one.error) for one in levels], np.float64
+    ).T
+    columns = [
+        Column("level", "Level", tuple(spell_label(one.level) for one in levels)),
+        Column("column", "Column", tuple(spell_label(one.column) for one in levels)),
+    ]
+    for name, label, values in zip(
+        ("effect", "effect_low", "effect_high", "error"),
+        ("Effect", "From", "To", "Standard error"),
+        numbers,
+        strict=True,
+    ):
+        if not np.isnan(values).all():
+            columns.append(Column(name, label, values))
+    spreads = [
+        f"{spell(one.sd, 3)} for {count_words(one.levels, 'level')} of {one.column}"
+        for one in fitted.summary.crossed
+    ]
+    note = (
+        "Effects of levels, the same in all tasks, shrunk to zero as their standard "
+        f"deviation says: {join_words(map(spell_label, spreads))}. Furthest from zero, "
+        "in standard errors, first."
+    )
+    if fitted.summary.is_stochastic:
+        note += " The likelihood was estimated by random probes."
+    return Table("levels", "Levels that stand out", tuple(columns), note)
 
 
 def calibration_table(known: Reliability | None, where: str) -> Table | None:
@@ -214,18 +292,18 @@ def statement_table(fitted: FittedModel) -> Table | None:
     return Table("statements", "Statements", columns, note)
 
 
-def relation_table(fitted: FittedModel, audit: object) -> Table | None:
+def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | None:
     """Relations of an audit or of the model's prior, strongest disagreement first."""
     title = "Relations of the prior"
-    audited = getattr(audit, "relations", None)
+    audited = () if audit is None else audit.relations
     if audited:
         words = {"relation": "Relation", "kind": "Between", "verdict": "Verdict"}
         texts = [
-            Column(name, label, tuple(spell_label(getattr(r, name)) for r in audited))
+            Column(name, label, tuple(spell_label(vars(r)[name]) for r in audited))
             for name, label in words.items()
         ]
         numbers = [
-            Column(name, label, np.array([float(getattr(r, name)) for r in audited]))
+            Column(name, label, np.array([float(vars(r)[name]) for r in audited]))
             for name, label in RELATION_NUMBERS.items()
         ]
         note = (
@@ -252,9 +330,10 @@ def relation_table(fitted: FittedModel, audit: object) -> Table | None:
         largest = max(largest, np.abs(targets.values).max())
     P = np.ascontiguousarray(P) / (largest if largest > 0 else 1.0)
     violation, squares = np.zeros(D.shape[0]), np.zeros(D.shape[0])
-    for start in range(0, D.shape[0], CHUNK):
-        some, part = slice(start, start + CHUNK), None
-        C: Any = 0.0
+    chunk = 1000  # relations measured at a time
+    for start in range(0, D.shape[0], chunk):
+        some, part = slice(start, start + chunk), None
+        C: Array | float = 0.0
         if targets is not None:
             C = targets.values[some] / (largest or 1.0)
             part = Targets(C, targets.given[some])

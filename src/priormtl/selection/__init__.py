@@ -47,7 +47,7 @@ from priormtl.selection.outliers import (
     suggest_strength,
 )
 from priormtl.selection.scores import (
-    LogLoss,
+    FamilyLoss,
     MeanAuc,
     RowError,
     Score,

@@ -36,6 +36,7 @@ mean of the other tasks in the model of the fold.
 """
 
 from collections.abc import Hashable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -44,6 +45,7 @@ from scipy.stats import norm
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics, score_by_task
+from priormtl.design import Crossed
 from priormtl.model import Solver
 from priormtl.selection.folds import Split
 from priormtl.selection.outliers import fit_outliers
@@ -71,6 +73,7 @@ class FoldModels(NamedTuple):
 
     coef: Array  # (folds, m, d)
     intercept: Array  # (folds, m)
+    effects: Array  # (folds, levels) of crossed factors; may be none
 
 
 # CAUTION, MIXED and the numbers inside functions were chosen on the tables and folds of
@@ -107,7 +110,11 @@ class HeldOut(NamedTuple):
             folds[split.test] = k
         codes, known = codes_among(table, tasks)
         dealt = np.where(known, folds, -1)
-        own, shared = score_folds(table.X, codes, self.models)
+        own, shared = score_folds(table.X, codes, self.models, table.crossed)
+        if table.offset is not None:
+            repeats = own.shape[1] // n
+            known = np.repeat(table.offset, repeats)
+            own, shared = own + known, shared + known
         if codes is not None:
             held = own[np.maximum(dealt, 0), np.arange(n)]
             prediction = np.where(dealt >= 0, held, np.nan)
@@ -132,13 +139,18 @@ def refit_folds(
     """
     own = candidate.outlier_strength
     coefs, intercepts, found = list[Array](), list[Array](), list[Array]()
+    effects = list[Array]()
     for trial in trials:
         known = None
         if candidate.lam == 0 and candidate.epsilon == 1.0 and np.isinf(own):
             known = trial.posed.estimated()
         posed = candidate.at(trial.posed)
         if known is None:
-            solution = solver.solve(posed.problem)
+            if trial.train is None:
+                solution = solver.solve(posed.problem)
+            else:
+                rough = replace(solver, tol=max(solver.tol, 1e-4))
+                posed, solution = posed.fit(rough, trial.train)
             coef = solution.coef
             if np.isfinite(own):
                 strength = own if told else None
@@ -147,10 +159,11 @@ def refit_folds(
             known = coef.T / posed.scale, solution.intercept
         coefs.append(known[0])
         intercepts.append(known[1])
+        effects.append(posed.effects)
         if variances:
             scale = np.where(np.isfinite(posed.scale), posed.scale, 0.0)
             found.append(prediction_variances(posed, (known[0] * scale).T))
-    models = FoldModels(np.stack(coefs), np.stack(intercepts))
+    models = FoldModels(*map(np.stack, (coefs, intercepts, effects)))
     return HeldOut(models, np.array(found))
 
 
@@ -177,6 +190,7 @@ class Calibration(NamedTuple):
     unseen: Array  # quantiles of absolute residuals of tasks that are not seen
     coef: Array  # (folds, m, d) of fold models, minus their mean
     intercept: Array  # (folds, m) likewise
+    effects: Array  # (folds, levels) likewise
 
     @classmethod
     def of(
@@ -191,16 +205,16 @@ class Calibration(NamedTuple):
 
         ``variances`` (m,) are those of predictions of the final model, over the noise.
         """
-        kept = ~np.isnan(rows.residual) & (rows.weight > 0)
-        codes, weight, spread = (rows.codes[kept], rows.weight[kept], rows.spread[kept])
-        size, unseen = np.abs(rows.residual[kept]), np.abs(rows.unseen[kept])
+        used = ~np.isnan(rows.residual) & (rows.weight > 0)
+        codes, weight, spread = (rows.codes[used], rows.weight[used], rows.spread[used])
+        size, unseen = np.abs(rows.residual[used]), np.abs(rows.unseen[used])
         if weight.sum() == 0:
             raise ValueError(
                 "intervals need held-out rows: got none; use a cv that holds rows out."
             )
         weight = weight / weight.mean()  # they are relative, and count rows
-        prediction = rows.prediction[kept]
-        by_row = np.broadcast_to(rows.variance, rows.weight.shape)[kept]
+        prediction = rows.prediction[used]
+        by_row = np.broadcast_to(rows.variance, rows.weight.shape)[used]
         by_task = np.broadcast_to(variances, n_tasks)
         by_model, of_task = _scale_by_model(size, weight, codes, by_row, by_task)
         plain = size / by_model
@@ -217,15 +231,17 @@ class Calibration(NamedTuple):
         scaled = np.sqrt(1.0 - share) * size / own
         # Models of more than ten folds hardly differ.
         d = 0 if models is None else models.coef.shape[2]
-        coef, intercept = np.zeros((0, n_tasks, d)), np.zeros((0, n_tasks))
+        kept = FoldModels(
+            np.zeros((0, n_tasks, d)), np.zeros((0, n_tasks)), np.zeros((0, 0))
+        )
         if models is not None and len(models.coef) <= 10:
-            coef, intercept = models
+            kept = models
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
         wider = 1.0 + 1.0 / max(n_tasks, 2)
         beyond = wider * _quantiles(unseen, weight)
         knots = _quantiles(scaled, weight)
-        deviations = _compact(coef), _compact(intercept)
+        deviations = map(_compact, kept)
         return cls("cv+", scale, places, factors, knots, beyond, *deviations)
 
     def fits(self, m: int, d: int) -> bool:
@@ -236,6 +252,7 @@ class Calibration(NamedTuple):
         fits &= len(self.knots) > 1 and len(self.unseen) > 1
         fits &= self.places.ndim == 1 and self.places.shape == self.factors.shape
         fits &= self.coef.shape == (folds, m, d) and self.intercept.shape == (folds, m)
+        fits &= self.effects.ndim == 2 and len(self.effects) in (0, folds)
         fits &= all(part.dtype.kind == "f" for part in parts)
         fits = fits and all(bool(np.isfinite(part).all()) for part in parts)
         return fits and bool(np.all(self.scale > 0) and np.all(self.factors > 0))
@@ -245,7 +262,7 @@ class Calibration(NamedTuple):
         """Normal distributions with these deviations, of tasks and of new ones."""
         knots = norm.ppf(0.5 + 0.5 * _levels(MOST_KNOTS))
         m, empty = len(scale), np.zeros(0)
-        none = _compact(np.zeros((0, m, d))), _compact(np.zeros((0, m)))
+        none = map(_compact, map(np.zeros, ((0, m, d), (0, m), (0, 0))))
         return cls("normal", scale, empty, empty, knots, unseen * knots, *none)
 
     def interval(
@@ -411,7 +428,7 @@ def normal_calibration(
     """Normal residuals, with variances from the statistics of held-out rows."""
     _, m, d = models.coef.shape
     count, sums, unseen = np.zeros(m), np.zeros(m), np.zeros(m)
-    for test, coef, intercept in zip(tests, *models, strict=True):
+    for test, coef, intercept in zip(tests, *models[:2], strict=True):
         count += test.weight
         sums += task_errors(test, coef, intercept)
         others = max(m - 1, 1)
@@ -464,14 +481,14 @@ def check_coverage(coverage: object, name: str = "coverage") -> float:
 
 
 def score_folds(
-    X: Matrix, codes: Index | None, models: FoldModels
+    X: Matrix, codes: Index | None, models: FoldModels, crossed: Crossed | None = None
 ) -> tuple[Array, Array]:
     """Predictions of fold models for known tasks, and for tasks that are not seen.
 
     Both are (folds, n); the second is the mean over all tasks. Without codes every row
     belongs to every task, and there are n · m columns.
     """
-    coef, intercept = models
+    coef, intercept, effects = models
     folds, m, d = coef.shape
     level = intercept.mean(axis=1)
     shared = (np.asarray(X @ coef.mean(axis=1).T) + level).T
@@ -483,7 +500,11 @@ def score_folds(
     def score(part: Matrix, i: int) -> Array:
         return np.asarray(part @ coef[:, i].T) + intercept[:, i]
 
-    return score_by_task(X, codes, score, folds).T, shared
+    own = score_by_task(X, codes, score, folds).T
+    if crossed is None or not effects.size:
+        return own, shared
+    added = np.stack([crossed.forward(each) for each in effects])
+    return own + added, shared + added
 
 
 def hold_out(

@@ -5,12 +5,13 @@ units of the data, and returns one number per model, larger for better ones.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
-from priormtl.data import TaskData, TaskStatistics
+from priormtl.data import StackedRows, TaskData, TaskStatistics
+from priormtl.losses import Family
 from priormtl.metrics import task_aucs
 
 Score = Callable[[Array, Array], Array]
@@ -72,11 +73,12 @@ class RowError:
 
 
 @dataclass(frozen=True, eq=False)
-class LogLoss:
-    """Negative mean logistic loss over all held-out rows."""
+class FamilyLoss:
+    """Negative mean deviance (log-loss of classes) over all held-out rows."""
 
-    test: TaskData  # targets −1 and +1
+    test: TaskData
     places: Index  # of its tasks among the model's
+    family: Family
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
         """Score of each model."""
@@ -84,8 +86,9 @@ class LogLoss:
         for scores in _row_scores(
             test, coefs[:, self.places], intercepts[:, self.places]
         ):
-            losses = test.weight * np.logaddexp(0.0, -test.y * scores)
-            found.append(-float(np.sum(losses) / test.weight.sum()))
+            losses = test.weight * self.family.loss(scores, test.y)
+            total = self.family.scoring[1] * float(np.sum(losses))
+            found.append(-total / float(test.weight.sum()))
         return np.array(found)
 
 
@@ -105,8 +108,26 @@ class MeanAuc:
 
 
 def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:
-    """x p_i + b_i of every held-out sample, model by model."""
+    """x p_i + b_i + offset of every held-out sample, model by model."""
+    known = test.offset
     return [
-        test.forward(coef.T) + test.spread(b)
+        test.forward(coef.T) + test.spread(b) + (0.0 if known is None else known)
         for coef, b in zip(coefs, intercepts, strict=True)
     ]
+
+
+def score_given(score: Score, names: tuple[str, ...], effects: Array) -> Score:
+    """Score of models that have these effects of crossed factors."""
+    if not isinstance(score, RowError | FamilyLoss | MeanAuc):
+        raise ValueError(
+            "scoring must be None with crossed factors: other scorers do not see their "
+            "levels."
+        )
+    test = score.test
+    assert isinstance(test, StackedRows)
+    assert test.crossed is not None
+    levels = test.crossed.only(names)
+    assert levels is not None
+    known = 0.0 if test.offset is None else test.offset
+    offset = known + levels.forward(effects)
+    return replace(score, test=replace(test, offset=offset, crossed=None))

@@ -23,11 +23,13 @@ from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
 from priormtl._processes import leaving_interrupts
-from priormtl.data import TaskData, TaskStatistics
+from priormtl.data import StackedRows, TaskData, TaskStatistics
 from priormtl.exceptions import FoldsError, TooLargeError
+from priormtl.losses import row_slopes
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import curves_of
-from priormtl.selection.scores import Score
+from priormtl.reml import Ties
+from priormtl.selection.scores import Score, score_given
 from priormtl.selection.structure import Choices, Grid, Strengths, Structure
 from priormtl.solvers import StopReason
 
@@ -64,6 +66,7 @@ class Trial(NamedTuple):
 
     posed: Posed
     score: Score
+    train: TaskData | TaskStatistics | None = None  # with crossed factors
 
 
 class SearchData(NamedTuple):
@@ -71,6 +74,14 @@ class SearchData(NamedTuple):
 
     whole: TaskData | TaskStatistics
     folds: Sequence[tuple[TaskData | TaskStatistics, Score]]
+    # The same as rows with crossed factors, where these are for the folds to choose.
+    with_levels: "Callable[[], SearchData] | None" = None
+
+    def of(self, structure: Structure) -> "SearchData":
+        """Data that a structure is fitted to."""
+        if structure.crossed and self.with_levels is not None:
+            return self.with_levels()
+        return self
 
 
 class Setup(NamedTuple):
@@ -92,7 +103,13 @@ class Setup(NamedTuple):
         """Pose a model on the training part of each fold, as it is on all data."""
         trials = []
         for data, score in folds:
-            trials.append(Trial(posed.model.pose(data, posed.estimate), score))
+            part = posed.model.pose(data, posed.estimate)
+            if part.crossed is None:
+                trials.append(Trial(part, score))
+            else:
+                names, effects = part.crossed.levels.names, part.crossed.effects
+                scored = score_given(score, names, effects)
+                trials.append(Trial(part, scored, data))
         return cls(structure, grid, posed, trials)
 
     def paths(self) -> list[tuple[int, float, float]]:
@@ -267,26 +284,32 @@ def search_structures(
     strengths: Strengths,
     data: SearchData,
     run: Callable[[Setup], SearchResult],
+    announce: Callable[[str, Any], None] = lambda choice, value: None,
 ) -> SearchResult:
     """Try structures one choice after the other, each with its grid of strengths.
 
     The first structure has all choices at their first value. For each choice the
     other values are tried with the best of the choices before it. ``run`` scores the
-    candidates of a structure.
+    candidates of a structure. ``announce`` is called with the choice and its value
+    before a structure is estimated; without a choice at first.
     """
     whole, notes = data.whole, list[str]()
 
-    def set_up(structure: Structure, near: float | None) -> Setup:
-        posed = structure.describe(model, whole).pose(whole)
+    def pose(structure: Structure, start: Ties | None = None) -> Posed:
+        own = data.of(structure).whole
+        return structure.describe(model, own).pose(own, start)
+
+    def set_up(structure: Structure, posed: Posed, near: float | None) -> Setup:
         grid = strengths.grid(posed, structure, near)
-        return Setup.of(structure, grid, posed, data.folds)
+        return Setup.of(structure, grid, posed, data.of(structure).folds)
 
     best = replace(given, **{name: values[0] for name, values in choices.items()})
+    announce("", None)
     with warnings.catch_warnings():
         if "ties" in choices:  # others are tried, too
             warnings.simplefilter("ignore", UserWarning)
         try:
-            setup = set_up(best, None)
+            setup = set_up(best, pose(best), None)
         except TooLargeError:
             d, m = whole.shape
             notes.append(
@@ -294,7 +317,8 @@ def search_structures(
                 "effects differ between tasks: all tasks have the same effects beside "
                 "their intercepts, and lam is chosen by cross-validation."
             )
-            setup = set_up(best.widened(), None)
+            best = best.widened()
+            setup = set_up(best, pose(best), None)
             choices = dict.fromkeys([*choices, "ties", "slopes"], ())
     result = run(setup)
     for choice, values in choices.items():
@@ -307,12 +331,28 @@ def search_structures(
                 continue
             if value == "common" and is_common(result.setups[leader.structure], choice):
                 continue
-            structure = replace(best, **{choice: value})
+            first = result.setups[leader.structure].posed
+            chosen = value
+            if choice == "crossed":
+                levels = data if data.with_levels is None else data.with_levels()
+                before = best.crossed or ()
+                chosen = most_alike(first, levels.whole, value, before)
+                if chosen is None:
+                    continue
+            structure = replace(best, **{choice: chosen})
+            if choice == "task_prior" and best.crossed and "crossed" in choices:
+                # Levels that folds may add are estimated with ties to the mean only.
+                structure = replace(structure, crossed=choices["crossed"][0])
+            start = None
+            if choice in ("smooth", "crossed", "slopes") and first is not None:
+                start = first.estimate  # most variances are the same
             near = leader.epsilon if structure.ties is best.ties else None
+            announce(choice, chosen)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 try:
-                    setup = set_up(structure, near)
+                    posed = pose(structure, start)
+                    setup = set_up(structure, posed, near)
                 except TooLargeError:
                     notes.append(
                         f"{choice}={value!r} was not tried: it takes too much memory "
@@ -333,6 +373,47 @@ def is_common(setup: Setup, choice: str) -> bool:
         curves = curves_of(posed.feature_prior).values()
         weights = weights[[j for wiggles in curves for j in wiggles]]
     return bool(np.all(np.isinf(weights)))
+
+
+def most_alike(
+    posed: Posed | None,
+    data: TaskData | TaskStatistics,
+    names: Sequence[str],
+    before: Sequence[str],
+) -> tuple[str, ...] | None:
+    """Crossed factors with the one of these whose levels explain most residuals.
+
+    The test is that of an analysis of variance: with no effect, Σ n_l r_l² / σ² over
+    the means r_l of the n_l residuals of L levels is about L, give or take √(2 L). None
+    where no factor is beyond two such deviations.
+    """
+    known = None if posed is None else posed.estimated()
+    if known is None or posed is None or not isinstance(data, StackedRows):
+        return None
+    coef, intercept = known
+    used = None if data.crossed is None else data.crossed.only(tuple(names))
+    if used is None:
+        return None
+    scores = data.forward(coef.T) + data.spread(intercept)
+    if posed.crossed is not None:
+        scores = scores + posed.crossed.scores
+    residual, curvature = row_slopes(posed.problem.fit, data, scores)
+    best, largest = None, 2.0  # standard deviations beyond chance
+    for k, name in enumerate(used.names):
+        if name in before:
+            continue
+        levels = used.codes[:, k]
+        seen = levels >= 0
+        sums = np.bincount(levels[seen], residual[seen], used.sizes[k])
+        weight = np.bincount(levels[seen], curvature[seen], used.sizes[k])
+        count = int(np.count_nonzero(weight))
+        noise = float(np.sum(residual**2) / max(curvature.sum(), 1e-300))
+        noise = 1.0 if posed.model.loss != "squared" else noise
+        explained = float(np.sum(sums[weight > 0] ** 2 / weight[weight > 0])) / noise
+        z = (explained - count) / np.sqrt(2.0 * max(count, 1))
+        if z > largest:
+            best, largest = name, z
+    return None if best is None else (*before, best)
 
 
 def neighbours_are_alike(result: SearchResult) -> bool:
@@ -406,7 +487,7 @@ def _run_path(
     lams: Array, trial: Trial, solver: Solver, theta: float, epsilon: float
 ) -> PathScores:
     """Solve for decreasing lam, then score all solutions at once."""
-    posed, score = trial
+    posed, score, _ = trial
     known = posed.estimated() if epsilon == 1.0 and 0.0 in lams else None
     if known is not None and len(lams) == 1:
         begin = perf_counter()

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.checks import check_count, check_strengths
+from priormtl.checks import check_count, check_strengths, is_word
 from priormtl.data import TaskData, TaskStatistics
 from priormtl.model import Model, Posed
 from priormtl.priors import (
@@ -47,11 +47,6 @@ EPSILONS = (0.1, 1.0, 10.0, 100.0, 1000.0)
 Choices = dict[str, tuple[Any, ...]]
 
 
-def is_word(value: object, *words: str) -> bool:
-    """Whether a setting, which may be an array, is one of these words."""
-    return isinstance(value, str) and value in words
-
-
 @dataclass(frozen=True, eq=False)
 class Structure:
     """What folds may decide about a model; "auto" where they are to."""
@@ -61,6 +56,7 @@ class Structure:
     fit_intercept: bool | str = True
     smooth: str | None = None  # curves: "varying", "common", "straight"; None: as given
     slopes: str | None = None  # "varying" or "common"; None: as ties say
+    crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
 
     @property
     def is_wide(self) -> bool:
@@ -88,13 +84,14 @@ class Structure:
             fit_intercept=self.fit_intercept,
             left_out=left_out,
             common=common,
+            crossed=self.crossed,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Parts by name, as ``structure_`` shows them; those that it lacks left out."""
         found = dict(vars(self))
-        for name in ("smooth", "slopes"):
-            if found[name] is None:
+        for name in ("smooth", "slopes", "crossed"):
+            if found[name] in (None, ()):
                 del found[name]
         return found
 
@@ -104,6 +101,8 @@ class Structure:
         for name, value in vars(self).items():
             if isinstance(value, TaskPrior):
                 plain[name] = {"prior": value.to_plain()}
+            elif name == "crossed" and value is not None:
+                plain[name] = list(value)
             elif isinstance(value, np.ndarray | list):
                 plain[name] = {"array": np.asarray(value, dtype=np.float64).tolist()}
             else:
@@ -119,6 +118,8 @@ class Structure:
                 parts[name] = TaskPrior.from_plain(value["prior"])
             elif isinstance(value, dict):
                 parts[name] = np.array(value["array"], dtype=np.float64)
+            elif isinstance(value, list):
+                parts[name] = tuple(map(str, value))
             else:
                 parts[name] = value
         return cls(**parts)
@@ -140,6 +141,10 @@ def open_choices(
     curves = curves_of(model.feature_prior, data.features)
     if is_word(given.ties, "auto", "adaptive") and curves:
         choices["smooth"] = ("varying", "common", "straight")
+    factors = () if data.features is None else data.features.crossed
+    if any(term.is_extra for term in factors):
+        sure = tuple(term.source for term in factors if not term.is_extra)
+        choices["crossed"] = (sure, tuple(term.source for term in factors))
     # REML needs all statistics at once; those on disk are to stay there.
     estimates = not (isinstance(data, TaskStatistics) and data.is_mapped)
     if is_word(given.ties, "auto"):

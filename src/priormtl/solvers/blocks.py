@@ -87,10 +87,15 @@ class BlockQuadratic:
 
     @staticmethod
     def fits(problem: Problem) -> bool:
-        """Whether a problem can be written out: rows of intercepts must share L."""
-        graph = problem.fit.intercept_graph
+        """Whether a problem can be written out: rows of intercepts must share L.
+
+        Common effects must be common to all columns, hence not differ by class.
+        """
+        graph, rows = problem.fit.intercept_graph, problem.constraints
+        by_class = rows is not None and rows.classes > 1 and bool(rows.common.any())
         return (
             isinstance(problem.penalty, RowSeparable)
+            and not by_class
             and problem.fit.normal_size is not None
             and (graph is None or graph is problem.prior.laplacian)
         )

@@ -37,8 +37,9 @@ def default_method(problem: Problem) -> Method:
     norm: Newton along matrices of one rank, on Gram matrices, after ADMM where these
     are small. Dirty norm: row by row on small Gram matrices. Other norms of dirty,
     robust or separate tasks: splitting.
-    Logistic loss: these inside proximal Newton. Gram matrices too large to hold, and
-    nuclear norms of very many features: FISTA.
+    Losses that are not squared: these inside proximal Newton. Gram matrices too large
+    to hold, and nuclear norms of very many features: FISTA, where the gradient has a
+    Lipschitz constant.
     """
     held = problem.constraints is not None and problem.constraints.signs.any()
     if problem.lam == 0 and not held:
@@ -62,6 +63,8 @@ def default_method(problem: Problem) -> Method:
 
 
 def _method_for_all_rows(problem: Problem) -> Method:
+    if not problem.fit.has_lipschitz_gradient:
+        return ProximalNewton(default_method)
     if isinstance(problem.penalty, Nuclear):
         return _method_for_nuclear_norm(problem)
     if isinstance(problem.penalty, Dirty | Robust | Columns):
@@ -128,4 +131,9 @@ def method_by_name(name: str, problem: Problem) -> Method:
         return default_method(problem)
     if name not in METHODS:
         raise unknown_name("method", name, METHODS)
+    if not problem.fit.has_lipschitz_gradient:
+        raise ValueError(
+            f'solver must be "auto" with this loss: got {name!r}, which needs a '
+            "Lipschitz constant of its gradient."
+        )
     return METHODS[name]()

@@ -119,7 +119,11 @@ def iterate(
     begin = perf_counter()
     if coef is None:
         coef = problem.null_point
-    point = coef if isinstance(coef, Point) else problem.at(coef)
+    if isinstance(coef, Point):
+        point = coef
+    else:  # estimates of other methods need not meet the constraints
+        rows = problem.constraints
+        point = problem.at(coef if rows is None else rows.project(coef))
     state, before = method.start(problem, point), None
     seconds = perf_counter() - begin
     n_iter = 0
@@ -176,6 +180,12 @@ def settle(
 
 
 def _conclude(progress: Progress, reason: StopReason) -> Solution:
+    if reason is StopReason.DIVERGED:
+        # What was known before is better than where a run has gone astray.
+        known = [AtPoint(progress.problem.null_point)]
+        known += [] if progress.before is None else [progress.before]
+        known.sort(key=lambda state: _or_infinity(progress.problem, state.point))
+        progress = replace(progress, state=known[0], before=None)
     point = progress.state.point
     return Solution(
         point.coef,
@@ -186,6 +196,11 @@ def _conclude(progress: Progress, reason: StopReason) -> Solution:
         reason,
         point,
     )
+
+
+def _or_infinity(problem: Problem, point: Point) -> float:
+    objective = problem.objective(point)
+    return objective if isfinite(objective) else float("inf")
 
 
 # Stopping rules: callable values, with small letters as they are used like functions.
@@ -212,7 +227,7 @@ class gap_below:  # noqa: N801
         if gap <= limit:
             return StopReason.GAP
         # No step could show that it has gained anything.
-        hidden = found <= progress.rounded.rounding
+        hidden = found <= progress.rounded.least_gap
         return StopReason.ROUNDING if gap <= noise or hidden else None
 
 
@@ -249,14 +264,18 @@ class no_progress:  # noqa: N801
     """Stop when the smallest gap has not halved for so many checks.
 
     For methods whose every step should shrink it: what is left is badly conditioned.
-    With ``tol`` the certificate is looked at more closely after a few. A rule keeps
-    count, so that every run needs its own.
+    With ``tol`` the certificate is looked at more closely after a few, and a run goes
+    on whose objective or slope still falls: gaps follow only when the slope is near
+    lam. A rule keeps count, so that every run needs its own.
     """
 
     checks: int
     tol: float | None = None
     best: float = float("inf")
     since: int = 0
+    objective: float = float("inf")  # when the count began
+    slope: float = 0.0
+    extensions: int = 1  # how often a run whose slope falls may go on
 
     def __call__(self, progress: Progress) -> StopReason | None:
         gap = progress.certificate.gap
@@ -268,7 +287,19 @@ class no_progress:  # noqa: N801
         # After three checks without progress the certificate is looked at closely.
         if (ends or self.since == 3) and _closes(progress, self.tol):
             return StopReason.GAP
-        return StopReason.NO_PROGRESS if ends else None
+        if self.tol is None or not (ends or self.since == 1):
+            return StopReason.NO_PROGRESS if ends else None
+        problem, point = progress.problem, progress.state.point
+        # Beyond lam; at an optimum nothing is.
+        slope = problem.penalty.dual_norm(point.gradient) - problem.lam
+        objective = progress.objective
+        falls = self.objective - objective > 0.1 * gap or slope < 0.5 * self.slope
+        if ends and not (falls and self.extensions):
+            return StopReason.NO_PROGRESS
+        self.extensions -= ends
+        self.objective, self.slope = objective, max(slope, 0.0)
+        self.since = 1
+        return None
 
 
 @dataclass(frozen=True)

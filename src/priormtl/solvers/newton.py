@@ -14,7 +14,8 @@ from typing import ClassVar
 import numpy as np
 
 from priormtl._numerics import EPS, ROUNDING, SUFFICIENT, line_search
-from priormtl.problem import Point, Problem
+from priormtl.penalties import L21
+from priormtl.problem import Point, Problem, solve_along
 from priormtl.solvers.loop import AtPoint, Method, solve_inexactly
 
 
@@ -68,7 +69,36 @@ class ProximalNewton:
         point = state.point
         model = replace(problem, fit=problem.fit.quadratic_model(point.fit))
         solution = solve_inexactly(model, self.inner(model), point.coef)
-        return AtPoint(_search(problem, point, solution.coef))
+        point = _search(problem, point, solution.coef)
+        if problem.fit.has_exact_models or not isinstance(problem.penalty, L21):
+            return AtPoint(point)
+        return AtPoint(_refine(problem, problem.penalty, point))
+
+
+def _refine(problem: Problem, penalty: L21, point: Point) -> Point:
+    """Newton step along the rows that are not zero, where their norms are smooth.
+
+    A norm is majorised by a ridge, ‖p‖ ≤ ‖p‖²/(2 ‖p₀‖) + ‖p₀‖/2, which has the same
+    gradient at p₀. This catches up where quadratic models are majorants, too.
+    """
+    norms = np.sqrt(np.einsum("ij,ij->i", point.coef, point.coef))
+    rows = np.flatnonzero(norms)
+    if not len(rows):
+        return point
+    small = problem.restrict(rows)
+    ridge = problem.lam * penalty.row_weights(len(norms))[rows] / norms[rows]
+    if small.prior.ridge is not None:
+        ridge = ridge + small.prior.ridge
+    prior = replace(small.prior, ridge=ridge)
+    smooth = replace(small, prior=prior, lam=0.0, memo={})
+    start = smooth.at(point.coef[rows])
+    # Coefficients at a bound that the gradient pushes against it stay there.
+    held = (start.coef == 0) & (smooth.free_gradient(start) == 0)
+    coef = np.zeros(problem.shape)
+    coef[rows] = start.coef + solve_along(smooth, start, ~held)
+    if problem.constraints is not None:
+        coef = problem.constraints.project(coef)
+    return _search(problem, point, coef)
 
 
 def _search(problem: Problem, point: Point, coef: np.ndarray) -> Point:

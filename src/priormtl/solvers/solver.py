@@ -69,9 +69,9 @@ class Solver:
 
         Tolerances that rounding errors put out of reach count as met once these hide
         what is left, as long as that is next to nothing. (Targets of the prior may
-        make objectives far larger than the unit of tolerances, also that at P = 0.)
+        make objectives far larger than the unit of tolerances.)
         """
         unit = problem.null_objective
-        most = 2.0 * HIDDEN * max(unit, problem.null_point.value)
-        hidden = certificate.gap <= 2.0 * certificate.rounding <= most
+        most = 2.0 * HIDDEN * max(unit, certificate.primal)
+        hidden = certificate.gap <= 2.0 * certificate.least_gap <= most
         return hidden or certificate.gap <= max(self.tol * unit, problem.fit.noise)

@@ -1,5 +1,7 @@
 """Figures: one panel each, labelled, from any rows."""
 
+from functools import partial
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -22,7 +24,6 @@ from priormtl.experiments.rendering.figures import (
     PAIRS,
     Surface,
     convergence_figure,
-    learning_difference_figure,
     learning_figure,
     mean_band,
     robustness_figure,
@@ -31,12 +32,14 @@ from priormtl.experiments.rendering.figures import (
 )
 from priormtl.experiments.rendering.measurements import CAPTIONS, DATASETS, Setting
 
+gains_figure = partial(learning_figure, gain=True)
+
 FIGURES = {
     "figure1": lambda: convergence_figure(convergence_rows()),
     "figure2": lambda: roc_figure(roc_rows()),
     "figure3": lambda: surface_figure(surface_rows(SURFACES[1:3]), SURFACES[1:3]),
     "learning": lambda: learning_figure(four_sets()),
-    "learning-differences": lambda: learning_difference_figure(four_sets()),
+    "learning-differences": lambda: gains_figure(four_sets()),
     "robustness": lambda: robustness_figure(four_sets()),
 }
 
@@ -134,9 +137,7 @@ def test_missing_data_sets_say_so():
     assert "School: not measured" in texts(surface_figure(surface_rows(SURFACES[:2])))
 
 
-@pytest.mark.parametrize(
-    "draw", [learning_figure, learning_difference_figure, robustness_figure]
-)
+@pytest.mark.parametrize("draw", [learning_figure, gains_figure, robustness_figure])
 def test_nothing_measured_says_so(draw):
     assert texts(draw(measure([]))) == ["not measured"]
 
@@ -149,9 +150,7 @@ def test_empty_rows_give_empty_panels():
     surface_figure(surface_rows().slice(0, 0))
 
 
-@pytest.mark.parametrize(
-    "draw", [learning_figure, learning_difference_figure, robustness_figure]
-)
+@pytest.mark.parametrize("draw", [learning_figure, gains_figure, robustness_figure])
 def test_planned_but_not_measured_says_so(draw):
     planned = [Setting("yale", "natural", 3), Setting("yale", "natural", 10, 0.5)]
     assert texts(draw(measure([], planned))) == ["Yale: not measured"]
@@ -164,7 +163,7 @@ def measured():
 
 @pytest.fixture(scope="module")
 def learning(measured):
-    return learning_figure(measured), learning_difference_figure(measured)
+    return learning_figure(measured), gains_figure(measured)
 
 
 def lines(ax):
@@ -208,7 +207,7 @@ def test_a_method_looks_the_same_in_curves_and_differences(learning):
 def test_repeats_that_only_one_method_has_are_not_compared():
     rows = [row("yale", "natural", 0, "auc", 0.9, size=3)]
     rows += [row("yale", "none", 1, "auc", 0.8, size=3)]
-    assert texts(learning_difference_figure(measure(rows))) == ["Yale: not measured"]
+    assert texts(gains_figure(measure(rows))) == ["Yale: not measured"]
 
 
 def test_the_band_of_a_mean_is_the_t_interval():
@@ -222,7 +221,7 @@ def test_the_band_of_a_mean_is_the_t_interval():
 
 def test_a_single_repeat_can_be_drawn():
     rows = [row for row in score_rows(n_repeats=1) if row["dataset"] == "yale"]
-    for draw in (learning_figure, learning_difference_figure, robustness_figure):
+    for draw in (learning_figure, gains_figure, robustness_figure):
         assert len(panels(draw(measure(rows)))) == 1
 
 

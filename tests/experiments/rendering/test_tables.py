@@ -29,8 +29,7 @@ from priormtl.experiments.rendering.tables import (
     interval_table,
     mean_ranks,
     measured_table,
-    paper_table_1,
-    paper_table_2,
+    paper_table,
     prior_table,
     rank_table,
     score_table,
@@ -207,13 +206,13 @@ def test_the_table_of_priors_has_the_smallest_sizes_and_the_split(full):
 
 
 def test_ten_methods_stand_side_by_side(full):
-    for table in (paper_table_1(full), paper_table_2(full)):
+    for table in (paper_table(full, 1), paper_table(full, 2)):
         assert table.columns[1:] == tuple(PAPER_LABELS.values())
         assert all(len(line.cells) == 10 for line in table.rows)
 
 
 def test_both_figures_stand_under_both_averages(full):
-    labels = [line.label for line in paper_table_1(full).rows]
+    labels = [line.label for line in paper_table(full, 1).rows]
     assert len(labels) == 8
     for name in ("ve_pooled", "ve_tasks", "nmse_pooled", "nmse_tasks"):
         for dataset in ("School", "Sarcos"):
@@ -222,7 +221,7 @@ def test_both_figures_stand_under_both_averages(full):
 
 def test_every_figure_of_the_paper_is_there(full):
     for line, dataset in zip(
-        paper_table_2(full).rows, ("yale", "mnist", "letter", "orl"), strict=True
+        paper_table(full, 2).rows, ("yale", "mnist", "letter", "orl"), strict=True
     ):
         for cell, method in zip(line.cells, PAPER_LABELS, strict=True):
             mean, sd = paper_estimate(dataset, "auc", method)
@@ -232,12 +231,12 @@ def test_every_figure_of_the_paper_is_there(full):
 def test_means_are_those_of_the_long_table(full):
     long = {line.label: line.cells for line in table_2(full).rows}
     natural = list(PAPER_LABELS).index("natural")
-    short = [line.cells[natural].text for line in paper_table_2(full).rows]
+    short = [line.cells[natural].text for line in paper_table(full, 2).rows]
     assert [cell.text for cell in long["ours, natural prior"]] == short
 
 
 def test_the_best_of_a_row_is_bold_once(full):
-    for line in paper_table_2(full).rows:
+    for line in paper_table(full, 2).rows:
         measured = [cell for cell in line.cells if cell.text != NOTHING]
         best = max(measured, key=lambda cell: float(cell.text.split()[0]))
         assert [cell for cell in measured if cell.bold] == [best]

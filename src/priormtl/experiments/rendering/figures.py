@@ -242,38 +242,31 @@ def _draw_surface(figure: Figure, surface: Surface, axes: Sequence[Axes]) -> Non
 Band = tuple[float, float, float]
 
 
-def learning_figure(measurements: Measurements) -> Figure:
+def learning_figure(measurements: Measurements, *, gain: bool = False) -> Figure:
+    """Values against training rows; ``gain``: differences to the fit without prior."""
+
     def read(dataset: str) -> list[Curve]:
         metric, curves = MAIN_METRICS[dataset], []
-        for method in (NONE, *PRIORS):
-            bands = {}
-            for size in measurements.sizes(dataset):
-                setting = Setting(dataset, method, size)
-                band = mean_band(measurements.repeats(setting, metric))
-                if band is not None:
-                    bands[float(size)] = band
-            curves += _join_bands(measurements.label(method), bands)
-        return curves
-
-    datasets = measurements.datasets(filter(_is_learning, measurements.settings))
-    return _draw_panels(measurements, {name: read(name) for name in datasets})
-
-
-def learning_difference_figure(measurements: Measurements) -> Figure:
-    def read(dataset: str) -> list[Curve]:
-        curves = []
-        for method in PRIORS:
+        for method in PRIORS if gain else (NONE, *PRIORS):
             settings = {
                 float(size): Setting(dataset, method, size)
                 for size in measurements.sizes(dataset)
             }
-            bands = _difference_bands(measurements, settings)
+            if gain:
+                bands = _difference_bands(measurements, settings)
+            else:
+                means = {
+                    size: mean_band(measurements.repeats(setting, metric))
+                    for size, setting in settings.items()
+                }
+                bands = {size: band for size, band in means.items() if band is not None}
             curves += _join_bands(measurements.label(method), bands)
         return curves
 
-    datasets = measurements.datasets(filter(_is_learning, measurements.settings))
+    learning = [s for s in measurements.settings if s.size is not None]
+    datasets = measurements.datasets(s for s in learning if s.wrong is None)
     panels = {name: read(name) for name in datasets}
-    return _draw_panels(measurements, panels, gain=True)
+    return _draw_panels(measurements, panels, gain=gain)
 
 
 def robustness_figure(measurements: Measurements) -> Figure:
@@ -301,10 +294,6 @@ def robustness_figure(measurements: Measurements) -> Figure:
             bands = _difference_bands(measurements, places)
             panels[dataset] += _join_bands(name, bands)
     return _draw_panels(measurements, panels, gain=True, wrong=sizes)
-
-
-def _is_learning(setting: Setting) -> bool:
-    return setting.size is not None and setting.wrong is None
 
 
 def _draw_panels(

@@ -64,17 +64,14 @@ PRIORS = ("natural", "artificial", "expert")
 COMPARED = [name for name in PAPER_LABELS if name not in PRIORS]
 
 
-def _read_numbers(text: str) -> dict[str, Estimate]:
-    numbers = [float(word) for word in text.split()]
-    pairs = map(Estimate, numbers[::2], numbers[1::2])
-    return dict(zip(PAPER_LABELS, pairs, strict=True))
-
-
 # By data set and the paper's name of a metric, then by method: its Tables 1 and 2.
 PAPER: Mapping[tuple[str, str], Mapping[str, Estimate]] = {
-    (dataset, figure): _read_numbers(text)
+    (dataset, figure): dict(
+        zip(PAPER_LABELS, map(Estimate, numbers[::2], numbers[1::2]), strict=True)
+    )
     for key, text in _PAPER["numbers"].items()
     for dataset, figure in [key.split()]
+    for numbers in [[float(word) for word in text.split()]]
 }
 
 

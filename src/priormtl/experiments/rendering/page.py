@@ -30,13 +30,14 @@ from priormtl.experiments.rendering.measurements import (
 )
 from priormtl.experiments.rendering.tables import REFERENCE, Grids
 from priormtl.plotting import Figure, save_figure
-from priormtl.rendering import Table, count_words, to_html_page, to_latex, to_markdown
-
-
-def join_words(words: Iterable[str]) -> str:
-    *first, last = list(words) or [""]
-    return f"{', '.join(first)} and {last}" if first else last
-
+from priormtl.rendering import (
+    Table,
+    count_words,
+    join_words,
+    to_html_page,
+    to_latex,
+    to_markdown,
+)
 
 # Sentences: each function yields those that the rows allow.
 
@@ -259,12 +260,8 @@ def describe_robustness(measurements: Measurements) -> Iterator[str]:
 
 
 def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Table]:
-    made = (
-        (tables.paper_table_1, tables.table_1)
-        if regression
-        else (tables.paper_table_2, tables.table_2)
-    )
-    shown = [make(measurements) for make in made]
+    own = tables.table_1 if regression else tables.table_2
+    shown = [tables.paper_table(measurements, 2 - regression), own(measurements)]
     datasets = [
         name
         for name in _with_reference(measurements)
@@ -285,8 +282,8 @@ FIGURES: Mapping[str, Callable[[Results], Figure]] = {
     "figure2": lambda results: figures.roc_figure(results.roc),
     "figure3": lambda results: figures.surface_figure(results.surfaces),
     "learning": lambda results: figures.learning_figure(results.measurements),
-    "learning-differences": lambda results: figures.learning_difference_figure(
-        results.measurements
+    "learning-differences": lambda results: figures.learning_figure(
+        results.measurements, gain=True
     ),
     "robustness": lambda results: figures.robustness_figure(results.measurements),
 }
@@ -393,8 +390,8 @@ def results_page(results: Results, facts: Facts) -> str:
         ],
         "## How it was measured": [facts.describe(), facts.note, facts.protocol],
         "## The paper's tables": [
-            tables.paper_table_1(measurements),
-            tables.paper_table_2(measurements),
+            tables.paper_table(measurements, 1),
+            tables.paper_table(measurements, 2),
             tables.rank_table(measurements),
         ],
         "## All methods": [tables.table_1(measurements), tables.table_2(measurements)],

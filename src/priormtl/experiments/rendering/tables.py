@@ -161,30 +161,21 @@ def _spell(estimate: Estimate, decimals: int) -> str:
 # The paper's two tables in its own shape: ten methods side by side.
 
 
-def paper_table_1(measurements: Measurements) -> Table:
+def paper_table(measurements: Measurements, number: int) -> Table:
+    """Table 1 (regression, under both averages) or Table 2 (AUC)."""
     lines = [
-        (dataset, f"{figure.lower()}_{average}")
+        (dataset, metric)
         for dataset, figure in PAPER
-        if figure != "AUC"
-        for average in ("pooled", "tasks")
+        if (figure == "AUC") == (number == 2)
+        for metric in METRICS
+        if METRICS[metric].figure == figure
     ]
-    return _paper_table(measurements, 1, lines, NOTES["outliers"])
-
-
-def paper_table_2(measurements: Measurements) -> Table:
-    lines = [(dataset, "auc") for dataset, figure in PAPER if figure == "AUC"]
-    return _paper_table(measurements, 2, lines)
-
-
-def _paper_table(
-    measurements: Measurements, number: int, lines: Sequence[Column], *notes: str
-) -> Table:
     methods = list(PAPER_LABELS)
     return measured_table(
         f"Table {number}, as the paper prints it",
         ("Data set", *PAPER_LABELS.values()),
         [(_head(c), _score_cells(measurements, c, methods, number)) for c in lines],
-        (NOTES["paper"], *notes),
+        (NOTES["paper"], *([NOTES["outliers"]] if number == 1 else [])),
         _runs(measurements, lines, methods),
     )
 

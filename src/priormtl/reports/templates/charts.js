@@ -22,7 +22,7 @@ class Chart {
 
   // view: points [{x, y, words, look, chosen}], lines [{points, look}], labels of both axes,
   // names under the points or null, rule: height of a dashed line or null; points may have
-  // an interval from low to high
+  // an interval from low to high, which is a band where view.band is set
   show(view) {
     this.view = view;
     this.at = -1;
@@ -49,7 +49,7 @@ class Chart {
       draw("line", { class: "axis", x1: EDGES.left, x2: width - EDGES.right, y1: this.y(value), y2: this.y(value) }),
       draw("text", { x: EDGES.left - 8, y: this.y(value) + 4, "text-anchor": "end" }, spell(value)),
     ]);
-    const ticks = this.view.names ? this.nameTicks(width) : this.x.ticks.map((value) => [value, spell(value)]);
+    const ticks = this.view.names ? this.nameTicks(width) : this.view.ticks ? thin(this.view.ticks, width) : this.x.ticks.map((value) => [value, spell(value)]);
     const below = ticks.map(([value, words]) => draw("text", { x: this.x(value), y: bottom + 18, "text-anchor": "middle" }, words));
     const name = draw("text", { x: width - EDGES.right, y: HEIGHT - 6, "text-anchor": "end" }, this.view.xLabel);
     const upward = draw("text", { x: 0, y: 11 }, this.view.yLabel);
@@ -67,9 +67,16 @@ class Chart {
   }
 
   intervals() {
+    if (this.view.band) return this.bands();
     return this.view.points
       .filter((p) => Number.isFinite(p.low))
       .map((p) => draw("line", { class: "interval", x1: this.x(p.x), x2: this.x(p.x), y1: this.y(p.low), y2: this.y(p.high) }));
+  }
+
+  bands() {
+    const known = this.view.points.filter((p) => Number.isFinite(p.low));
+    const ends = [...known.map((p) => [p.x, p.low]), ...known.reverse().map((p) => [p.x, p.high])];
+    return ends.length ? [draw("polygon", { class: "band", points: ends.map(([x, y]) => `${this.x(x)},${this.y(y)}`).join(" ") })] : [];
   }
 
   lines() {
@@ -119,6 +126,12 @@ class Chart {
     const p = this.view.points[this.at];
     fill(this.ring, { cx: this.x(p.x), cy: this.y(p.y), visibility: "visible" }, []);
   }
+}
+
+// As many of the ticks as there is room for.
+function thin(ticks, width) {
+  const step = Math.ceil((ticks.length * 110) / width);
+  return ticks.filter((_, i) => i % step === 0);
 }
 
 function scale(values, [start, end], logarithmic) {
@@ -173,6 +186,64 @@ class TaskChart {
     this.chart.element.hidden = !points.length;
     const middle = points.length ? points[Math.floor(points.length / 2)].y : null;
     this.chart.show({ points, lines: [], rule: middle, names: rows.map((row) => names[row]), yLabel: column.label, xLabel: "Tasks, lowest first; dashed: the median task" });
+  }
+}
+
+// Effect of a column over its values: mean of all tasks with its band, and the range over tasks.
+class CurveChart {
+  constructor(section) {
+    this.table = data.tables.curves;
+    const names = [...new Set(this.table.column("column").values)];
+    const [picker, select] = choice("Column", names.map((name) => [name, name]), () => this.update());
+    this.select = select;
+    this.chart = new Chart("Effect of a column over its values");
+    this.legend = make("ul", { class: "legend" });
+    section.append(make("div", { class: "tools" }, picker), this.legend, this.chart.element, this.chart.readout);
+    this.update();
+  }
+
+  update() {
+    const [column, words, value, effect, low, high, least, most] = ["column", "words", "value", "effect", "low", "high", "least", "most"].map((name) => this.table.column(name));
+    const rows = [...column.values.keys()].filter((row) => column.values[row] === this.select.value);
+    const points = rows.map((row) => {
+      const point = { x: value.values[row], y: effect.values[row], words: `${this.select.value} ${words.values[row]}: effect ${spell(effect.values[row])}, from ${spell(least.values[row])} to ${spell(most.values[row])} over tasks` };
+      return low ? { ...point, low: low.values[row], high: high.values[row] } : point;
+    });
+    const along = (numbers) => rows.map((row) => ({ x: value.values[row], y: numbers.values[row] }));
+    const lines = [{ points, look: LOOKS[0] }];
+    const size = Math.max(...points.map((p) => Math.abs(p.y)));
+    const differs = rows.some((row) => most.values[row] - least.values[row] > 0.02 * size);
+    if (differs) lines.push({ points: along(least), look: LOOKS[5] }, { points: along(most), look: LOOKS[5] });
+    this.legend.replaceChildren(entry(LOOKS[0], low ? "mean of all tasks ± 2 standard errors" : "mean of all tasks"), ...(differs ? [entry(LOOKS[5], "least and largest over tasks")] : []));
+    const numeric = rows.every((row) => Number.isFinite(Number(words.values[row].replace("−", "-").replaceAll(",", ""))));
+    this.chart.show({ points, lines, rule: 0, band: true, ticks: numeric ? null : points.map((p, i) => [p.x, words.values[rows[i]]]), names: null, yLabel: "Effect", xLabel: this.select.value });
+  }
+}
+
+// Levels of a crossed factor that are listed, from lowest to highest effect.
+class LevelChart {
+  constructor(section) {
+    this.table = data.tables.levels;
+    const names = [...new Set(this.table.column("column").values)];
+    const [picker, select] = choice("Column", names.map((name) => [name, name]), () => this.update());
+    picker.hidden = names.length < 2;
+    this.select = select;
+    this.chart = new Chart("Levels in order of their effect");
+    section.append(make("div", { class: "tools" }, picker), this.chart.element, this.chart.readout);
+    this.update();
+  }
+
+  update() {
+    const [column, level, effect, low, high] = ["column", "level", "effect", "effect_low", "effect_high"].map((name) => this.table.column(name));
+    const rows = [...column.values.keys()].filter((row) => column.values[row] === this.select.value);
+    rows.sort((a, b) => effect.values[a] - effect.values[b]);
+    const points = rows.map((row, x) => {
+      const words = `${level.values[row]}: effect ${spell(effect.values[row])}`;
+      if (!low) return { x, y: effect.values[row], words };
+      const ends = { low: low.values[row], high: high.values[row] };
+      return { x, y: effect.values[row], words: `${words}, from ${spell(ends.low)} to ${spell(ends.high)}`, ...ends };
+    });
+    this.chart.show({ points, lines: [], rule: 0, names: rows.map((row) => level.values[row]), yLabel: "Effect", xLabel: `Levels of ${this.select.value}, lowest first` });
   }
 }
 

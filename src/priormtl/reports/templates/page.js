@@ -49,10 +49,20 @@ function addTable(section, name, pictures, rank) {
   section.append(new DataTable(name, table, pictures, rank).element, make("p", { class: "note" }, table.note));
 }
 
+const charts = [];
+if (data.tables.curves) {
+  const curves = openSection("curves");
+  charts.push(new CurveChart(curves).chart);
+  addTable(curves, "curves");
+}
+if (data.tables.levels) {
+  const levels = openSection("levels");
+  charts.push(new LevelChart(levels).chart);
+  addTable(levels, "levels");
+}
 const map = new HeatMap(openSection("coefficients"));
 const ranges = featureUnits() ? "Least, mean, largest per deviation" : "Least, mean, largest";
 addTable(openSection("features"), "features", { [ranges]: rangePicture(data.tables.features) });
-const charts = [];
 const tasks = openSection("tasks");
 if (data.tables.tasks.size > 1) charts.push(new TaskChart(tasks).chart);
 addTable(tasks, "tasks", {}, taskRank());

@@ -1,0 +1,566 @@
+"""Families: one row's loss f(η; y) with η = x p_i + b_i + offset, and its fit to data.
+
+A `Family` is a value: the loss, its first and second derivative, its conjugate f* with
+its domain, the inverse link, and a check of the targets. Losses are counted from their
+least value, so that f ≥ 0 is half the deviance and f*(0) = 0; `constant` is what that
+leaves out. `FamilyFit` binds a family to samples. It is all that solvers, certificates
+and priors see: none of them asks which family it is.
+
+The dual point is the residual r = f′(η), scaled by s until it is feasible. It stays in
+the domain of f*, at least for s ≤ 1, because f′ has convex range; so no Lipschitz
+constant is needed::
+
+    dual(s) = Σ w (s r offset − f*(s r)) − s² · cost of the intercepts
+
+Every evaluation finds the best intercepts. All families here have |f‴| ≤ f″, so that a
+Newton step Δ damped by log(1 + |Δ|)/|Δ| lowers the value (Sun and Tran-Dinh,
+"Generalized self-concordant functions", Mathematical Programming 178, 2019).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, issparse
+
+from priormtl._arrays import Array, Index
+from priormtl._lazy import cached_property
+from priormtl._numerics import EPS, ROUNDING, SUFFICIENT
+from priormtl.data import (
+    TaskData,
+    TaskStatistics,
+    centre_samples,
+    condense,
+    shift_samples,
+)
+from priormtl.graphs import Laplacian
+from priormtl.losses.base import WithoutForms
+from priormtl.losses.intercepts import FreeIntercepts, Intercepts
+from priormtl.losses.squared import SquaredFit
+
+
+def bounded_exp(eta: Array) -> Array:
+    """e^η, which does not overflow: no search goes on from so large a value."""
+    return np.exp(np.minimum(eta, 500.0))
+
+
+class Family(ABC):
+    """Loss of one row as a function of its score η; methods work on arrays."""
+
+    name: ClassVar[str]
+    # Largest f″, where there is one: fixed-step methods need it.
+    lipschitz: ClassVar[float | None] = None
+    # Score of held-out rows as scikit-learn names it: minus so many times the loss.
+    scoring: ClassVar[tuple[str, float]] = ("neg_mean_deviance", 2.0)
+    # Whether the variance follows from the mean; else REML estimates its factor.
+    noise_is_known: ClassVar[bool] = True
+    # Whether the family has a parameter that `refit` estimates.
+    has_dispersion: ClassVar[bool] = False
+
+    @abstractmethod
+    def check(self, y: Array, *, weighted: bool) -> None:
+        """Fail unless targets of positive weight are possible."""
+
+    @abstractmethod
+    def loss(self, eta: Array, y: Array) -> Array:
+        """f(η) ≥ 0, half the deviance."""
+
+    @abstractmethod
+    def constant(self, y: Array) -> Array:
+        """What the loss as it is written has more: its least value."""
+
+    @abstractmethod
+    def slope(self, eta: Array, y: Array) -> Array:
+        """f′(η)."""
+
+    @abstractmethod
+    def bend(self, eta: Array, y: Array) -> Array:
+        """f″(η)."""
+
+    @abstractmethod
+    def conjugate(self, v: Array, y: Array) -> Array:
+        """f*(v) inside the domain."""
+
+    @abstractmethod
+    def domain(self, y: Array) -> tuple[Any, Any]:
+        """Least and largest v for which f*(v) is finite."""
+
+    @abstractmethod
+    def score(self, v: Array, y: Array) -> Array:
+        """η with f′(η) = v, which is the derivative of f*."""
+
+    @abstractmethod
+    def mean(self, eta: Array) -> Array:
+        """Inverse link: expected target."""
+
+    @abstractmethod
+    def link(self, mean: Array) -> Array:
+        """η of an expected target; finite also at the ends of the range."""
+
+    def upper_bend(self, eta: Array, y: Array) -> Array | None:
+        """Curvature of a quadratic that touches f at η from above, if there is one."""
+        return None
+
+    def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
+        """Whether a mean target has a finite score: else no free intercept is best."""
+        return np.ones(np.shape(mean), dtype=bool)
+
+    def refit(self, eta: Array, y: Array, weight: Array) -> "Family":
+        """The same family at the most likely dispersion, given scores."""
+        return self
+
+    def bind(
+        self,
+        data: TaskData | TaskStatistics,
+        intercepts: Intercepts,
+        shift: Array | None = None,
+    ) -> "FamilyFit":
+        """Fit of this family; ``shift`` (d,) was subtracted from the features."""
+        if not isinstance(data, TaskData):
+            raise TypeError(
+                f"{self.name} loss needs raw samples, got {type(data).__name__}: "
+                "statistics suffice for squared loss only."
+            )
+        # Cells that were not measured have no weight; any valid target will do.
+        data = replace(data, y=np.where(data.weight > 0, data.y, 1.0))
+        if isinstance(intercepts, FreeIntercepts):
+            data, points = shift_samples(data)
+            return FamilyFit(self, data, intercepts, points)
+        zero = np.zeros(data.shape[::-1])
+        points = zero if shift is None else zero + shift
+        return FamilyFit(self, data, intercepts, points)
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyEvaluation:
+    """Loss at scores x p_i, intercepts at their best."""
+
+    fit: "FamilyFit"
+    coef: Array  # P (d, m)
+    scores: Array  # x p_i, per sample, without intercepts and offset
+    b: Array  # (m,) best intercepts
+
+    @cached_property
+    def eta(self) -> Array:
+        data = self.fit.data
+        eta = self.scores + data.spread(self.b)
+        return eta if data.offset is None else eta + data.offset
+
+    @cached_property
+    def slopes(self) -> Array:
+        """Residuals f′(η), without weights."""
+        return self.fit.family.slope(self.eta, self.fit.data.y)
+
+    @cached_property
+    def bends(self) -> Array:
+        """f″(η), without weights."""
+        return self.fit.family.bend(self.eta, self.fit.data.y)
+
+    @cached_property
+    def value(self) -> float:
+        data = self.fit.data
+        losses = data.weight * self.fit.family.loss(self.eta, data.y)
+        return float(np.sum(losses)) + self.fit.intercepts.value(self.b)
+
+    @cached_property
+    def gradient(self) -> Array:
+        """Gradient in P where intercepts follow, so that features' means cancel.
+
+        At the best intercepts their slope is zero but for rounding, which features far
+        from zero would magnify: it counts at the means.
+        """
+        found = self.fit.data.adjoint(self.fit.data.weight * self.slopes)
+        if self.fit.intercepts.are_fixed:
+            return found
+        return np.asarray(found - self.fit.means * self.intercept_slope)
+
+    @cached_property
+    def intercept_slope(self) -> Array:
+        """Gradient in b (m,), zero at the best intercepts."""
+        data = self.fit.data
+        own = self.fit.intercepts.slope(self.b)
+        return np.asarray(data.task_sums(data.weight * self.slopes) + own)
+
+    def dual_value(self, scale: float) -> float:
+        """Dual value at the scaled residuals.
+
+        A dual point needs residuals whose sums the intercepts' cost explains. Large
+        intercepts magnify what rounding leaves of that; the bound holds with it.
+        Intercepts are those at the features' means: far from there they could differ
+        from the best by far more.
+        """
+        fit = self.fit
+        value = fit.dual_sum(scale * self.slopes)
+        value -= scale**2 * fit.intercepts.value(self.b)
+        if not fit.intercepts.are_fixed:
+            b = self.b + np.sum(fit.means * self.coef, axis=0)
+            value += scale * float(self.intercept_slope @ b)
+        return value
+
+    def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
+        """Largest feasible scale, or less where the dual value falls before it."""
+        low, high = 0.0, min(limit, self._largest_scale)
+        if self._dual_slope(high, prior_value) + slack >= 0:
+            return high
+        for _ in range(30):
+            middle = 0.5 * (low + high)
+            rising = self._dual_slope(middle, prior_value) + slack >= 0
+            low, high = (middle, high) if rising else (low, middle)
+        return low
+
+    @cached_property
+    def _largest_scale(self) -> float:
+        """Scale at which the first residual leaves the domain; 1 if none is left."""
+        data, v = self.fit.data, self.slopes
+        low, high = self.fit.family.domain(data.y)
+        used = (v != 0) & (data.weight > 0)
+        if not used.any():
+            return 1.0
+        # The inverse is the share of the way to the end of the domain.
+        ends = np.broadcast_to(np.where(v < 0, low, high), v.shape)[used]
+        share = np.divide(v[used], ends, np.full(len(ends), np.inf), where=ends != 0)
+        return 1.0 / max(float(np.max(share)), 1e-300)
+
+    def _dual_slope(self, scale: float, prior_value: float) -> float:
+        """Derivative of the dual value in the scale; minus infinity at its end."""
+        data = self.fit.data
+        scores = self.fit.family.score(scale * self.slopes, data.y)
+        if data.offset is not None:
+            scores = scores - data.offset
+        cost = prior_value + self.fit.intercepts.value(self.b)
+        rise = -float(np.sum(data.weight * self.slopes * scores))
+        return rise - 2.0 * scale * cost
+
+
+@dataclass(frozen=True, eq=False)
+class FamilyFit(WithoutForms):
+    """A family's loss on samples, intercepts minimised out."""
+
+    family: Family
+    data: TaskData
+    intercepts: Intercepts
+    shift: Array  # (m, d) what was subtracted from the features
+
+    is_quadratic: ClassVar[bool] = False
+    has_exact_models: ClassVar[bool] = True
+    shifted_size: ClassVar[None] = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.data.shape
+
+    @property
+    def has_lipschitz_gradient(self) -> bool:
+        return self.family.lipschitz is not None
+
+    @cached_property
+    def constant(self) -> float:
+        """What the objective as it is written has more than the value."""
+        data = self.data
+        return float(np.sum(data.weight * self.family.constant(data.y)))
+
+    def refit(self, at: FamilyEvaluation) -> Self:
+        """The same at the dispersion that is most likely at a point."""
+        family = self.family.refit(at.eta, self.data.y, self.data.weight)
+        return replace(self, family=family)
+
+    # Evaluations, and the best intercepts.
+
+    def evaluate(
+        self, P: Array, near: FamilyEvaluation | None = None
+    ) -> FamilyEvaluation:
+        """One pass over the samples for the scores; the gradient costs a second."""
+        scores, start = self.data.forward(P), None
+        if near is not None:
+            start = near.b
+        return self._at_scores(P, scores, start)
+
+    def extrapolate(
+        self, current: FamilyEvaluation, previous: FamilyEvaluation, amount: float
+    ) -> FamilyEvaluation:
+        """Scores are linear in P: no pass over the samples needed."""
+        coef = current.coef + amount * (current.coef - previous.coef)
+        scores = current.scores + amount * (current.scores - previous.scores)
+        return self._at_scores(coef, scores, current.b)
+
+    def _at_scores(
+        self, coef: Array, scores: Array, start: Array | None
+    ) -> FamilyEvaluation:
+        """Minimise over the intercepts by Newton's method."""
+        if self.intercepts.are_fixed:
+            zero = np.zeros(self.shape[1])
+            return FamilyEvaluation(self, coef, scores, zero)
+        if start is None:
+            known = scores if self.data.offset is None else scores + self.data.offset
+            means = self.data.task_sums(self.data.weight * known)
+            start = self._null_scores - means / self.data.task_weight
+        point = FamilyEvaluation(self, coef, scores, start)
+        for _ in range(100):
+            slope = point.intercept_slope
+            if np.all(np.abs(slope) <= 1e-14 * self._units):
+                break
+            closer = self._newton_step(point, slope)
+            if closer is None:
+                break
+            point = closer
+        return point
+
+    def _newton_step(
+        self, point: FamilyEvaluation, gradient: Array
+    ) -> FamilyEvaluation | None:
+        """Newton step in b if the value falls, else a shorter one; None at rounding."""
+        trial = self._intercept_step(point, self.data.weight * point.bends)
+        slope = float((trial.b - point.b) @ gradient)
+        if trial.value <= point.value + SUFFICIENT * slope:
+            return trial
+        # Near the minimum the value has no digits left, but the slope has.
+        end = float((trial.b - point.b) @ trial.intercept_slope)
+        noise = 1e-13 * abs(point.value)
+        if trial.value <= point.value + noise and abs(end) < 0.5 * abs(slope):
+            return trial
+        for shorter in self._shorter_steps(point, trial.b - point.b):
+            if shorter.value < point.value:
+                return shorter
+        return None
+
+    def _shorter_steps(
+        self, point: FamilyEvaluation, step: Array
+    ) -> Iterator[FamilyEvaluation]:
+        """Where samples are all but decided, Newton's steps go anywhere."""
+        upper = self.family.upper_bend(point.eta, self.data.y)
+        if upper is not None:
+            yield self._intercept_step(point, self.data.weight * upper)
+            return
+        # Task by task, which is right without ties, then all by the same factor.
+        size = np.maximum(np.abs(step), EPS)
+        yield replace(point, b=point.b + step * np.log1p(size) / size)
+        largest = float(size.max())
+        yield replace(point, b=point.b + step * np.log1p(largest) / largest)
+
+    def _intercept_step(
+        self, point: FamilyEvaluation, curvature: Array
+    ) -> FamilyEvaluation:
+        """Minimise the quadratic in b with these curvatures of the samples."""
+        total = self._floored(self.data.task_sums(curvature))
+        misfit = self.data.task_sums(self.data.weight * point.slopes)
+        b = self.intercepts.solver(total)(point.b - misfit / total)
+        return replace(point, b=b)
+
+    @cached_property
+    def _null_scores(self) -> Array:
+        """Scores of tasks without features (m,), shrunken a little to be finite."""
+        data = self.data
+        total, weight = data.task_sums(data.weight * data.y), data.task_weight
+        # As if each task had one more row, the mean of all.
+        row = data.weight.sum() / max(1, np.count_nonzero(data.weight))
+        pooled = row * total.sum() / (weight.sum() or 1.0)
+        return self.family.link((total + pooled) / (weight + row))
+
+    @cached_property
+    def _units(self) -> Array:
+        """Curvature of each task without features (m,): the scale of its numbers."""
+        data = self.data
+        eta = np.broadcast_to(data.spread(self._null_scores), data.y.shape)
+        return data.task_sums(data.weight * self.family.bend(eta, data.y))
+
+    def _floored(self, curvature: Array) -> Array:
+        """Keep curvatures of saturated tasks away from zero."""
+        return np.maximum(curvature, 1e-14 * self._units)
+
+    # Derivatives.
+
+    def hessian(self, at: FamilyEvaluation, V: Array) -> Array:
+        """Hessian in a point times V, intercepts following."""
+        _, scores = self._follow(at, V)
+        return self.data.adjoint(self.data.weight * at.bends * scores)
+
+    def _follow(self, at: FamilyEvaluation, V: Array) -> tuple[Array, Array]:
+        """First-order change of best intercepts (m,) and of scores."""
+        scores, curvature = self.data.forward(V), self.data.weight * at.bends
+        total = self._floored(self.data.task_sums(curvature))
+        solve = self.intercepts.solver(total)
+        b = solve(-self.data.task_sums(curvature * scores) / total)
+        return b, scores + self.data.spread(b)
+
+    def quadratic_model(self, at: FamilyEvaluation) -> SquaredFit:
+        """Least squares with other weights and targets: iterative reweighting."""
+        return SquaredFit(condense(self._reweighted(at)), self.intercepts)
+
+    def least_squares(self, at: FamilyEvaluation) -> SquaredFit:
+        model = self._reweighted(at)
+        if issparse(model.X):
+            model = model.with_matrix(model.X.toarray())
+        return SquaredFit(centre_samples(model), self.intercepts)
+
+    def _reweighted(self, at: FamilyEvaluation) -> TaskData:
+        data = self.data
+        # Samples that are all but decided have hardly any curvature: rightly, where
+        # Newton's step is one unit of the score, or wrongly, where it would have no
+        # end.
+        unit = data.spread(self._units / data.task_weight)
+        bends = np.maximum(at.bends, np.maximum(1e-10 * unit, 1e-5 * np.abs(at.slopes)))
+        used = data.weight > 0
+        target = at.scores + data.spread(at.b) - at.slopes / bends
+        y, weight = np.where(used, target, 0.0), data.weight * bends
+        return replace(data, y=y, weight=weight, offset=None)
+
+    def solve_shifted(self, shift: float, V: Array) -> Array:
+        raise TypeError(
+            f"{self.family.name} loss has no fixed Hessian: use its quadratic model."
+        )
+
+    # Bounds on the curvature, where there are any.
+
+    @cached_property
+    def _squared(self) -> SquaredFit:
+        """Squared loss, which has 1/L times the largest curvature."""
+        return SquaredFit(
+            centre_samples(self.data), self.intercepts.scaled(1.0 / self._lipschitz)
+        )
+
+    @property
+    def _lipschitz(self) -> float:
+        if self.family.lipschitz is None:
+            raise TypeError(
+                f"the gradient of {self.family.name} loss has no Lipschitz constant."
+            )
+        return self.family.lipschitz
+
+    def majorant(self, V: Array) -> Array:
+        """L times squared loss with 1/L times the intercepts' cost."""
+        return self._lipschitz * self._squared.majorant(V)
+
+    def task_spectra(self) -> tuple[Array, Array]:
+        """L times those of XᵀX; curvature can vanish, so the smallest is zero."""
+        _, largest = self._squared.task_spectra()
+        return np.zeros_like(largest), self._lipschitz * largest
+
+    @property
+    def task_curvature(self) -> Array:
+        """Trace of each task's largest Hessian (m,), or of that without features."""
+        if self.has_lipschitz_gradient:
+            return self._lipschitz * self._squared.task_curvature
+        null = self.quadratic_model(self.evaluate(np.zeros(self.shape)))
+        return null.task_curvature
+
+    # Duals and rounding.
+
+    def dual_sum(self, v: Array) -> float:
+        """Σ w (v · offset − f*(v)) for residuals v."""
+        data = self.data
+        values = -self.family.conjugate(v, data.y)
+        if data.offset is not None:
+            values = values + v * data.offset
+        return float(np.sum(np.where(data.weight > 0, data.weight * values, 0.0)))
+
+    def newton_dual(self, at: FamilyEvaluation, V: Array, product: Array) -> float:
+        change, scores = self._follow(at, V)
+        return self._dual_at(at, at.slopes + at.bends * scores, change)
+
+    def _dual_at(self, at: FamilyEvaluation, v: Array, change: Array) -> float:
+        """Dual value at residuals v, for intercepts that change by so much."""
+        low, high = self.family.domain(self.data.y)
+        if np.any(((v < low) | (v > high)) & (self.data.weight > 0)):
+            return -np.inf
+        v = np.clip(v, low, high)
+        b, left = at.b + change, 0.0
+        if not self.intercepts.are_fixed:
+            sums = self.data.task_sums(self.data.weight * v)
+            slope = sums + self.intercepts.slope(b)
+            # Where curvatures are next to nothing, intercepts follow only roughly.
+            left = float(slope @ b - 2.0 * np.abs(slope) @ np.abs(change))
+        return self.dual_sum(v) - self.intercepts.value(b) + left
+
+    def rounding(self, at: FamilyEvaluation) -> float:
+        """Bound on what rounding errors of scores and sums may hide in the value."""
+        data = self.data
+        residuals = np.sqrt(data.task_sums(data.weight * at.slopes**2))
+        scores = np.sum(self._sizes * np.abs(at.coef), axis=0)
+        scores = scores + np.sqrt(data.task_weight) * np.abs(at.b)
+        if data.offset is not None:
+            scores = scores + np.sqrt(data.task_sums(data.weight * data.offset**2))
+        first = 2.0 * ROUNDING * (at.value + residuals @ scores)
+        if self.has_lipschitz_gradient:
+            return float(first)
+        # Errors of scores that are not small are magnified, at most as f″ may grow.
+        X = abs(data.X)
+        size = np.abs(at.coef)
+        levels = np.abs(at.b) + np.sum(np.abs(self.shift.T) * size, axis=0)
+        reach = data.with_matrix(X).forward(size) + data.spread(levels)
+        if data.offset is not None:
+            reach = reach + np.abs(data.offset)
+        errors = np.minimum(2.0 * ROUNDING * reach, 500.0)
+        growth = data.weight * at.bends * (np.expm1(errors) - errors)
+        return float(first + np.sum(growth))
+
+    @cached_property
+    def _sizes(self) -> Array:
+        """Roots of the sums of squares of features over each task (d, m)."""
+        squares = self.data.X.multiply(self.data.X) if issparse(self.data.X) else None
+        X = self.data.X**2 if squares is None else csr_array(squares)
+        return np.sqrt(self.data.with_matrix(X).adjoint(self.data.weight))
+
+    def gradient_noise(self, at: FamilyEvaluation) -> Array:
+        """How far the gradient is off (d, m), as intercepts are at their best roughly.
+
+        Features far from zero magnify what is left of the slope in the intercepts, and
+        what rounding hides of it.
+        """
+        if self.intercepts.are_fixed:
+            return np.zeros(self.shape)
+        terms = self.data.weight * (np.abs(at.slopes) + at.bends)
+        hidden, graph = (
+            EPS * (self._units + self.data.task_sums(terms)),
+            self.intercepts.graph,
+        )
+        if graph is not None:
+            stiff = 2.0 * self.intercepts.tie_strength * graph.degree
+            hidden = hidden + EPS * stiff * np.abs(at.b)
+        slope = np.abs(at.intercept_slope)
+        return np.asarray(np.abs(self.means) * (slope + hidden))
+
+    @cached_property
+    def means(self) -> Array:
+        """Mean of each feature in each task (d, m)."""
+        weight = self.data.task_weight
+        sums = self.data.adjoint(self.data.weight)
+        return np.asarray(sums / np.where(weight > 0, weight, 1.0))
+
+    @property
+    def size(self) -> int:
+        return int(self.data.X.nnz if issparse(self.data.X) else self.data.X.size)
+
+    @cached_property
+    def magnitude(self) -> float:
+        return float(self._units.sum())
+
+    @property
+    def noise(self) -> float:
+        """Value that is rounding only: targets are exact."""
+        return 1e-13 * self.magnitude
+
+    @property
+    def intercept_graph(self) -> Laplacian | None:
+        return self.intercepts.graph
+
+    def intercept(self, P: Array) -> Array:
+        return self.evaluate(P).b
+
+    def intercept_at_zero(self, at: FamilyEvaluation) -> Array:
+        return at.b - np.sum(self.shift.T * at.coef, axis=0)
+
+    def restrict(self, features: Index) -> Self:
+        return replace(
+            self, data=self.data.restrict(features), shift=self.shift[:, features]
+        )
+
+
+def row_slopes(fit: object, data: TaskData, scores: Array) -> tuple[Array, Array]:
+    """Residuals −w f′(η) and curvatures w f″(η) of samples at scores η."""
+    if not isinstance(fit, FamilyFit):
+        return data.weight * (data.y - scores), data.weight
+    slope, bend = fit.family.slope(scores, data.y), fit.family.bend(scores, data.y)
+    return -data.weight * slope, data.weight * bend

@@ -1,0 +1,283 @@
+"""Multinomial loss of K classes: f(η) = log Σ_k e^{η_k} − η_y, for scores η (K,).
+
+Every class has coefficients of its own in every task (the symmetric parametrisation;
+penalties make it unique). They are columns of P, class after class, so that P is
+(d, K m), a row of the ℓ2,1 norm is a feature over all tasks and classes, and relations
+and ties act on each class. With probabilities p and the class as e_y (one-hot),
+f′ = p − e_y and f″ = diag(p) − p pᵀ; the conjugate is Σ q_k log q_k, with q = v + e_y
+on the simplex.
+
+Quadratic models must be sums over columns. Theirs has curvatures c p (1 − p), with the
+least c of each row for which they are nowhere below f″: 1 ≤ c ≤ 2, and they are exact
+where the classes are equally likely. Intercepts and Hessians take f″ itself.
+"""
+
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import pairwise
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import vstack
+from scipy.special import log_softmax, softmax, xlogy
+
+from priormtl._arrays import Array, Index, Matrix
+from priormtl._lazy import cached_property
+from priormtl._numerics import TINY, conjugate_gradients
+from priormtl.data import StackedRows, TaskData, TaskStatistics, shift_samples
+from priormtl.graphs import Laplacian
+from priormtl.losses.family import Family, FamilyEvaluation, FamilyFit
+from priormtl.losses.intercepts import FreeIntercepts, Intercepts
+
+MOST_DENSE = 400  # tied intercepts whose system is inverted as one matrix
+
+
+@dataclass(frozen=True, eq=False)
+class ClassRows(TaskData):
+    """Rows of task after task whose K classes are columns: y and weight are (n, K).
+
+    There is a "task" for each class and task, class after class.
+    """
+
+    starts: Index  # (m + 1,) where each task begins
+
+    @classmethod
+    def of(cls, data: StackedRows, classes: int) -> Self:
+        """Rows whose targets are numbers of classes, from 0 on."""
+        y = np.equal(data.y[:, np.newaxis], np.arange(classes)).astype(np.float64)
+        weight = np.repeat(data.weight[:, np.newaxis], classes, axis=1)
+        tasks = tuple((k, task) for k in range(classes) for task in data.tasks)
+        offset = None if data.offset is None else data.offset[:, np.newaxis]
+        parts = data.X, y, weight, tasks, data.features, data.starts
+        return cls(*parts, offset=offset)
+
+    @property
+    def classes(self) -> int:
+        return int(self.y.shape[1])
+
+    def forward(self, P: Array) -> Array:
+        scores, m = np.empty(self.y.shape), len(self.starts) - 1
+        for i, rows in enumerate(self._slices):
+            scores[rows] = self.X[rows] @ P[:, i::m]
+        return scores
+
+    def adjoint(self, R: Array) -> Array:
+        m = len(self.starts) - 1
+        sums = np.empty((self.X.shape[1], self.classes * m))
+        for i, rows in enumerate(self._slices):
+            sums[:, i::m] = self.X[rows].T @ R[rows]
+        return sums
+
+    def task_sums(self, R: Array) -> Array:
+        R = np.broadcast_to(R, self.y.shape)
+        return np.ascontiguousarray(np.add.reduceat(R, self.starts[:-1]).T).ravel()
+
+    def spread(self, b: Array) -> Array:
+        return np.repeat(b.reshape(self.classes, -1).T, np.diff(self.starts), axis=0)
+
+    def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
+        k, own = divmod(i, len(self.starts) - 1)
+        rows = self._slices[own]
+        return self.X[rows], self.y[rows, k], self.weight[rows, k]
+
+    @cached_property
+    def _slices(self) -> list[slice]:
+        ends = self.starts.tolist()
+        return [slice(a, b) for a, b in pairwise(ends)]
+
+    def stacked(self) -> StackedRows:
+        """The same as rows of one column each, task after task of class after class."""
+        K, n = self.classes, self.starts[-1]
+        X = vstack([self.X] * K, "csr") if hasattr(self.X, "nnz") else None
+        starts = np.concatenate(
+            [self.starts[:-1] + k * n for k in range(K)] + [[K * n]]
+        )
+        return StackedRows(
+            np.tile(self.X, (K, 1)) if X is None else X,
+            self.y.T.ravel(),
+            self.weight.T.ravel(),
+            self.tasks,
+            self.features,
+            starts.astype(np.intp),
+        )
+
+
+@dataclass(frozen=True)
+class Multinomial(Family):
+    """Negative log-likelihood of one of K classes; arrays are (n, K), y one-hot."""
+
+    classes: int
+
+    name: ClassVar[str] = "multinomial"
+    scoring: ClassVar[tuple[str, float]] = ("neg_log_loss", 1.0)
+
+    def check(self, y: Array, *, weighted: bool) -> None:
+        if not np.all((y == 0) | (y == 1)):
+            raise ValueError("y must be one-hot with multinomial loss.")
+
+    def loss(self, eta: Array, y: Array) -> Array:
+        return -y * log_softmax(eta, axis=1)
+
+    def constant(self, y: Array) -> Array:
+        return np.zeros_like(y)
+
+    def slope(self, eta: Array, y: Array) -> Array:
+        return np.asarray(softmax(eta, axis=1) - y)
+
+    def bend(self, eta: Array, y: Array) -> Array:
+        """Curvatures c p (1 − p) of each class, together nowhere below f″."""
+        p = softmax(eta, axis=1)
+        rest = np.maximum(1.0 - p, TINY)
+        # c is the largest eigenvalue of diag(a) − u uᵀ, a = 1 / (1 − p), u² = p a. It
+        # lies between the two largest a, where Σ u² / (a − c) rises to 1, and below 2.
+        a = 1.0 / rest
+        order = np.sort(a, axis=1)
+        low, high = (np.minimum(order[:, [-k]], 2.0) for k in (2, 1))
+        for _ in range(12):
+            c = 0.5 * (low + high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                sums = np.sum(p * a / (a - c), axis=1, keepdims=True)
+            low, high = np.where(sums < 1.0, c, low), np.where(sums < 1.0, high, c)
+        return np.asarray(high * p * rest)
+
+    def conjugate(self, v: Array, y: Array) -> Array:
+        q = np.maximum(v + y, 0.0)
+        return np.asarray(xlogy(q, q))
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return -y, 1.0 - y
+
+    def score(self, v: Array, y: Array) -> Array:
+        return np.log(np.maximum(v + y, TINY))
+
+    def mean(self, eta: Array) -> Array:
+        return np.asarray(softmax(eta, axis=-1))
+
+    def link(self, mean: Array) -> Array:
+        return np.log(np.maximum(mean, 1e-10))
+
+    def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
+        """Every class is there."""
+        return np.asarray(mean > 0)
+
+    def bind(
+        self,
+        data: TaskData | TaskStatistics,
+        intercepts: Intercepts,
+        shift: Array | None = None,
+    ) -> "MultinomialFit":
+        """Fit of rows with one task each, whose targets are numbers of classes."""
+        if not isinstance(data, StackedRows):
+            raise TypeError(
+                f"multinomial loss needs rows with one task label each: got "
+                f"{type(data).__name__}."
+            )
+        zero = np.zeros(data.shape[::-1])
+        points = zero if shift is None else zero + shift
+        if isinstance(intercepts, FreeIntercepts):
+            shifted, points = shift_samples(data)
+            assert isinstance(shifted, StackedRows)
+            data = shifted
+        rows = ClassRows.of(data, self.classes)
+        points = np.tile(points, (self.classes, 1))
+        return MultinomialFit(self, rows, intercepts, points)
+
+
+class MultinomialFit(FamilyFit):
+    """Multinomial loss on rows, intercepts minimised out."""
+
+    data: ClassRows
+    has_exact_models: ClassVar[bool] = False
+
+    def hessian(self, at: FamilyEvaluation, V: Array) -> Array:
+        _, change = self._follow(at, V)
+        return self.data.adjoint(self.data.weight * self.turn(at, change))
+
+    def turn(self, at: FamilyEvaluation, change: Array) -> Array:
+        """(diag(p) − p pᵀ) times a change of scores, row by row."""
+        p = at.slopes + self.data.y
+        return np.asarray(p * (change - np.sum(p * change, axis=1, keepdims=True)))
+
+    def _follow(self, at: FamilyEvaluation, V: Array) -> tuple[Array, Array]:
+        scores, data = self.data.forward(V), self.data
+        if self.intercepts.are_fixed:
+            return np.zeros(self.shape[1]), scores
+        b = self._solve(at, -data.task_sums(data.weight * self.turn(at, scores)))
+        return b, scores + data.spread(b)
+
+    def _intercept_step(
+        self, point: FamilyEvaluation, curvature: Array
+    ) -> FamilyEvaluation:
+        """Newton step in b, with the classes of a task coupled."""
+        return replace(point, b=point.b + self._solve(point, -point.intercept_slope))
+
+    def _solve(self, at: FamilyEvaluation, rhs: Array) -> Array:
+        """Solve the Newton system of the intercepts, which is singular along shifts."""
+        data, K = self.data, self.data.classes
+        solve = at.__dict__.get("solve")
+        if solve is not None:
+            return np.asarray(solve(rhs))
+        p, w = at.slopes + data.y, data.weight[:, :1]
+        cross = -(w * p)[:, :, np.newaxis] * p[:, np.newaxis, :]
+        blocks = np.add.reduceat(cross, data.starts[:-1])  # (m, K, K)
+        diagonal = np.add.reduceat(w * p, data.starts[:-1])
+        blocks[:, np.arange(K), np.arange(K)] += diagonal
+        graph, size = self.intercepts.graph, len(rhs)
+
+        def multiply(blocks: Array, b: Array) -> Array:
+            own = np.matmul(blocks, b.reshape(K, -1).T[:, :, np.newaxis])[:, :, 0]
+            return own.T.ravel()
+
+        if graph is None:
+            inverse = np.linalg.pinv(blocks, rcond=1e-13, hermitian=True)
+            solve = partial(multiply, inverse)
+        elif size <= MOST_DENSE:
+            whole = self.intercepts.tie_strength * graph.dense()
+            place = np.arange(size).reshape(K, -1)
+            for i, block in enumerate(blocks):
+                whole[np.ix_(place[:, i], place[:, i])] += block
+            dense = np.linalg.pinv(whole, rcond=1e-13, hermitian=True)
+            solve = partial(np.matmul, dense)
+        else:
+            floored = np.maximum(diagonal.T.ravel(), 1e-14 * self._units)
+            by_diagonal = self.intercepts.solver(floored)
+            solve = partial(
+                conjugate_gradients,
+                lambda r: by_diagonal(r / floored),
+                lambda b, _: multiply(blocks, b) + self.intercepts.slope(b),
+                tol=1e-12,
+                most=20 * size,
+            )
+        at.__dict__["solve"] = solve
+        return np.asarray(solve(rhs))
+
+    def _reweighted(self, at: FamilyEvaluation) -> TaskData:
+        model = super()._reweighted(at)
+        assert isinstance(model, ClassRows)
+        return model.stacked()
+
+    def newton_dual(self, at: FamilyEvaluation, V: Array, product: Array) -> float:
+        change, scores = self._follow(at, V)
+        v = at.slopes + self.turn(at, scores)
+        return self._dual_at(at, v, change)
+
+
+def by_class(graph: Laplacian, classes: int) -> Laplacian:
+    """The same ties for each of K classes: K copies of a graph, class after class."""
+    m, k = graph.m, len(graph.names)
+    firsts, seconds, names = list[Index](), list[Index](), list[str]()
+    for c in range(classes):
+        for ends, out in ((graph.first, firsts), (graph.second, seconds)):
+            latent = ends >= m
+            out.append(np.where(latent, ends + (classes - 1) * m + c * k, ends + c * m))
+        names += graph.names
+    return replace(
+        graph,
+        m=classes * m,
+        first=np.concatenate(firsts),
+        second=np.concatenate(seconds),
+        weight=np.tile(graph.weight, classes),
+        names=tuple(names),
+        level=np.tile(graph.level, classes),
+    )

@@ -1,0 +1,214 @@
+"""Counts and amounts through the public face: exposure, offsets, dispersion, errors."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_array
+from sklearn.linear_model import GammaRegressor, PoissonRegressor
+from sklearn.metrics import d2_tweedie_score
+
+from priormtl import (
+    FeaturePrior,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    load,
+    save,
+    summarize,
+)
+
+LOSSES = ["poisson", "gamma", "negative_binomial"]
+
+
+def table(loss="poisson", m=4, n=40, seed=0):
+    """Data frame with features a, b, c, exposure, an offset and tasks; targets."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(rng.normal(size=(m * n, 3)), columns=list("abc"))
+    frame["time"] = rng.uniform(0.5, 5.0, m * n)
+    frame["shift"] = 0.3 * rng.normal(size=m * n)
+    frame["task"] = np.repeat(np.arange(m), n)
+    level = (0.3 * rng.normal(size=m))[frame["task"]]
+    eta = 0.5 * frame["a"] - 0.4 * frame["b"] + level + frame["shift"]
+    mean = np.exp(eta) * frame["time"]
+    if loss == "gamma":
+        return frame, rng.gamma(3.0, mean / 3.0)
+    if loss == "negative_binomial":
+        mean = mean * rng.gamma(2.0, 0.5, m * n)
+    return frame, rng.poisson(mean)
+
+
+def model(loss="poisson", **settings):
+    given = {"task": "task", "exposure": "time", "offset": "shift"} | settings
+    return MultiTaskRegressor(0.5, loss=loss, **given)
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma"])
+def test_one_task_without_penalty_agrees_with_scikit_learn(loss):
+    frame, y = table(loss, m=1, n=80)
+    X = frame[["a", "b", "c"]]
+    theirs = {"poisson": PoissonRegressor, "gamma": GammaRegressor}[loss]
+    known = theirs(alpha=0.0, tol=1e-10, max_iter=1000).fit(X, y)
+    ours = MultiTaskRegressor(0.0, loss=loss, tol=1e-12).fit(X, y)
+    np.testing.assert_allclose(ours.coef_[0], known.coef_, atol=1e-6)
+    assert ours.intercept_[0] == pytest.approx(known.intercept_, abs=1e-6)
+    np.testing.assert_allclose(ours.predict(X), known.predict(X), rtol=1e-5)
+    assert ours.score(X, y) == pytest.approx(known.score(X, y), abs=1e-6)
+    power = {"poisson": 1, "gamma": 2}[loss]
+    known = d2_tweedie_score(y, ours.predict(X), power=power)
+    assert ours.score(X, y) == pytest.approx(known, abs=1e-12)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("intercept", [True, "tied", False])
+def test_exposure_and_offset_add_to_the_score(loss, intercept):
+    frame, y = table(loss)
+    ours = model(loss, fit_intercept=intercept).fit(frame, y)
+    assert ours.n_features_in_ == 3
+    bare = frame.drop(columns="time")
+    bare["shift"] = frame["shift"] + np.log(frame["time"])
+    same = model(loss, exposure=None, fit_intercept=intercept).fit(bare, y)
+    np.testing.assert_allclose(ours.coef_, same.coef_, atol=1e-10)
+    twice = frame.assign(time=2.0 * frame["time"])
+    np.testing.assert_allclose(ours.predict(twice), 2.0 * ours.predict(frame))
+    assert ours.dual_gap_ <= 1e-6 * len(y) * 10
+    assert ours.score(frame, y) > 0.2
+
+
+def test_squared_loss_takes_an_offset():
+    frame, y = table()
+    ours = model("squared", exposure=None).fit(frame.drop(columns="time"), y)
+    less = y - frame["shift"].to_numpy()
+    plain = MultiTaskRegressor(0.5, task="task")
+    plain.fit(frame[["a", "b", "c", "task"]], less)
+    np.testing.assert_allclose(ours.coef_, plain.coef_, atol=1e-10)
+    moved = plain.predict(frame[["a", "b", "c", "task"]]) + frame["shift"]
+    np.testing.assert_allclose(ours.predict(frame.drop(columns="time")), moved)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_count_as_repetitions_and_sparse_rows_agree(loss):
+    frame, y = table(loss)
+    X, task = frame[["a", "b", "c"]].to_numpy(), frame["task"].to_numpy()
+    weight = np.arange(len(y)) % 3 + 1.0
+    settings = {"loss": loss, "tol": 1e-10}
+    if loss == "negative_binomial":
+        settings["dispersion"] = 0.7
+    one = MultiTaskRegressor(2.0, **settings)
+    one.fit(X, y, task=task, sample_weight=weight)
+    again = np.repeat(np.arange(len(y)), weight.astype(int))
+    two = MultiTaskRegressor(2.0, **settings).fit(X[again], y[again], task=task[again])
+    np.testing.assert_allclose(one.coef_, two.coef_, atol=1e-6)
+    assert one.objective_ == pytest.approx(two.objective_, rel=1e-9)
+    sparse = MultiTaskRegressor(2.0, **settings)
+    sparse.fit(csr_array(X), y, task=task, sample_weight=weight)
+    np.testing.assert_allclose(one.coef_, sparse.coef_, atol=1e-6)
+
+
+def test_objective_is_as_written():
+    frame, y = table()
+    X, task = frame[["a", "b", "c"]].to_numpy(), frame["task"].to_numpy()
+    ours = MultiTaskRegressor(2.0, epsilon=0.5, loss="poisson").fit(X, y, task=task)
+    eta = np.sum(X * ours.coef_[task], axis=1) + ours.intercept_[task]
+    value = np.sum(np.exp(eta) - y * eta)
+    value += 2.0 * np.linalg.norm(ours.coef_, axis=0).sum()
+    value += 0.25 * np.sum(np.diff(ours.coef_, axis=0) ** 2)
+    assert ours.objective_ == pytest.approx(value, rel=1e-10)
+
+
+def test_dispersion_is_the_most_likely_one():
+    statsmodels = pytest.importorskip("statsmodels.api")
+    frame, y = table("negative_binomial", m=1, n=300)
+    X = frame[["a", "b"]]
+    ours = MultiTaskRegressor(0.0, loss="negative_binomial", tol=1e-10).fit(X, y)
+    theirs = statsmodels.NegativeBinomial(y, statsmodels.add_constant(X)).fit(
+        disp=0, maxiter=500
+    )
+    assert ours.dispersion_ == pytest.approx(theirs.params["alpha"], rel=1e-3)
+    known = theirs.params[["a", "b"]].to_numpy()
+    np.testing.assert_allclose(ours.coef_[0], known, atol=1e-3)
+    given = MultiTaskRegressor(0.0, loss="negative_binomial", dispersion=0.3)
+    assert given.fit(X, y).dispersion_ == 0.3
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_cross_validation_scores_by_deviance(loss):
+    frame, y = table(loss, n=30)
+    found = MultiTaskRegressorCV(
+        lams=[0.0, 3.0],
+        epsilons=[1.0],
+        ties="uniform",
+        task_prior="mean",
+        fit_intercept="tied",
+        task="task",
+        exposure="time",
+        offset="shift",
+        loss=loss,
+        cv=3,
+    ).fit(frame, y)
+    assert np.all(found.cv_results_["mean_test_score"] <= 0)
+    # Held-out predictions are means, with the exposure of their rows.
+    assert np.corrcoef(found.held_out_, y)[0, 1] > 0.4
+    assert found.score(frame, y) > 0.2
+    if loss == "negative_binomial":
+        assert 0.1 < found.dispersion_ < 2.0
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_models_are_saved_and_loaded(loss, tmp_path):
+    frame, y = table(loss)
+    ours = model(loss, feature_prior=FeaturePrior.nonnegative(["a"])).fit(frame, y)
+    save(ours, tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict(frame), ours.predict(frame))
+    assert again.score(frame, y) == ours.score(frame, y)
+
+
+def test_tied_tasks_may_have_no_counts():
+    frame, y = table()
+    y = np.where(frame["task"] == 2, 0, y)
+    ours = model(fit_intercept="tied", task_prior="mean").fit(frame, y)
+    assert ours.intercept_[2] == ours.intercept_.min()
+    with pytest.raises(ValueError, match=r'"tied" or False where all.*are 0.*\[2\]'):
+        model().fit(frame, y)
+
+
+@pytest.mark.parametrize(
+    ("settings", "change", "match"),
+    [
+        ({"loss": "huber"}, {}, "loss must be one of 'squared', 'poisson'"),
+        ({"loss": "logistic"}, {}, "loss must be one of 'squared', 'poisson'"),
+        ({"solver": "fista"}, {}, 'solver must be "auto".*Lipschitz'),
+        ({"dispersion": 1.0}, {}, "dispersion must be None with loss='poisson'"),
+        ({"loss": "negative_binomial", "dispersion": 0.0}, {}, "number above 0"),
+        ({"exposure": "years"}, {}, "must have the column 'years' of exposure"),
+        ({"exposure": "shift"}, {}, "exposure and offset must be two columns"),
+        ({}, {"time": 0.0}, "exposure must be above 0 in all rows of 'time': got 0"),
+        ({}, {"shift": np.inf}, "offset must be finite in all rows of 'shift'"),
+    ],
+)
+def test_bad_settings(settings, change, match):
+    frame, y = table()
+    with pytest.raises(ValueError, match=match):
+        model(**settings).fit(frame.assign(**change), y)
+
+
+def test_bad_targets_and_missing_exposure():
+    frame, y = table()
+    with pytest.raises(ValueError, match="must not be negative"):
+        model().fit(frame, y - 100)
+    with pytest.raises(ValueError, match="Rates are allowed with sample_weight"):
+        model().fit(frame, y + 0.5)
+    model().fit(frame, y + 0.5, sample_weight=np.ones(len(y)))
+    with pytest.raises(ValueError, match='above 0 with loss="gamma": got 0'):
+        model("gamma").fit(frame, y)
+    fitted = model().fit(frame, y)
+    with pytest.raises(ValueError, match="'time' of exposure, in fit and predict"):
+        fitted.predict(frame.drop(columns="time"))
+    with pytest.raises(ValueError, match='calibrate needs loss="squared"'):
+        fitted.calibrate(frame, y)
+    with pytest.raises(ValueError, match='predict_interval needs loss="squared"'):
+        fitted.predict_interval(frame)
+    with pytest.raises(ValueError, match='partial_fit needs loss="squared"'):
+        fitted.partial_fit(frame, y)
+    statistics = summarize(frame[["a", "b", "c"]], y, frame["task"])
+    with pytest.raises(ValueError, match='loss must be "squared" for a fit to stat'):
+        MultiTaskRegressor(loss="poisson").fit_statistics(statistics)
