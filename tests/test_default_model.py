@@ -247,3 +247,30 @@ def test_an_interrupted_fit_is_no_fit(monkeypatch):
     with pytest.raises(NotFittedError):
         model.predict(X, task=task)
     np.testing.assert_array_equal(model.fit(X, y, task=task).coef_, fresh.coef_)
+
+
+@pytest.mark.parametrize(("n", "m"), [(2, 1), (2, 2), (3, 2), (4, 3)])
+def test_tables_of_a_few_rows_are_fitted(n, m):
+    rng = np.random.default_rng(n)
+    table = pd.DataFrame({"x": rng.normal(size=n), "task": np.arange(n) % m})
+    y = rng.normal(size=n)
+    model = tabular_model("regressor", task="task").fit(table, y)
+    ends = model.predict_interval(table)
+    assert np.all(ends[:, 0] <= ends[:, 1])
+    assert np.all(np.isfinite(model.predict(table)))
+
+
+def test_levels_alone_are_a_model():
+    # Ratings have users and items; means of groups, only groups.
+    rng = np.random.default_rng(0)
+    users, items = rng.integers(0, 12, 600), rng.integers(0, 40, 600)
+    y = rng.normal(size=12)[users] + rng.normal(size=40)[items]
+    y += 0.3 * rng.normal(size=600)
+    table = pd.DataFrame({"user": users, "item": [f"item {k}" for k in items]})
+    by_user = tabular_model("regressor", task="user").fit(table[["user"]], y)
+    means = pd.Series(y).groupby(users).transform("mean")
+    assert np.corrcoef(by_user.predict(table), means)[0, 1] > 0.999
+    ratings = tabular_model("regressor", task="user", trees="none").fit(table, y)
+    assert np.std(y - ratings.predict(table)) < 0.33
+    assert "item" in ratings.fitted_.crossed_values(ratings.fitted_.crossed.effects)
+    assert "12 tasks" in str(by_user.summary())

@@ -31,6 +31,7 @@ from priormtl.design.terms import (
     Curve,
     Design,
     Gap,
+    Levels,
     Line,
     Squash,
     Term,
@@ -125,11 +126,9 @@ def learn_table(
             used[name] = cells
         else:
             left_out.setdefault(name, "empty" if cells.gaps.all() else "one value")
-    if not terms:
-        raise ValueError(
-            "a table needs features besides its task: got no column with two values or "
-            "more."
-        )
+    if all(isinstance(term, Levels) for term in terms):
+        # Models have at least one feature. This one is zero: levels alone explain y.
+        terms.append(Gap(tasks[0], tasks[0], alone=True))
     return Design(settle_names(terms, [task]), task=task, left_out=left_out), used
 
 

@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any
@@ -15,6 +16,7 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics, check_statistics
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.linear import LinearMultiTask
+from priormtl.exceptions import FoldsError
 from priormtl.fitted import Fitted
 from priormtl.selection import (
     Split,
@@ -64,7 +66,12 @@ def make_splits(
         )
     strata = strata_of(table, by_class=by_class)
     kept = strata[:, :0] if whole_tasks else None
-    return split_by_fold(deal_rows(strata, int(n_folds), kept=kept))
+    # A table of four rows has four folds by default, not an error.
+    fewest = 2 if n_folds == DEFAULT_FOLDS else int(n_folds)
+    for count in range(int(n_folds), fewest, -1):
+        with suppress(FoldsError):
+            return split_by_fold(deal_rows(strata, count, kept=kept))
+    return split_by_fold(deal_rows(strata, fewest, kept=kept))
 
 
 def check_parts(parts: Any) -> None:

@@ -28,6 +28,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
+from priormtl.estimators.summary import ModelSummary
 from priormtl.exceptions import absent_name, unknown_name
 from priormtl.fitted import Fitted
 from priormtl.priors import FeaturePrior, as_feature_prior
@@ -157,6 +158,11 @@ class TabularPipeline(Pipeline):
             known = replace(step.fitted_, data_name=data, design=features.design_)
             step.fitted_ = known
         linear._adopt(linear.fitted_)
+
+    def summary(self, level: float | None = None) -> ModelSummary:
+        """Summary of the linear model; see :meth:`MultiTaskRegressor.summary`."""
+        check_is_fitted(self)
+        return self.steps[-1][1].summary(level)
 
     @available_if(lambda self: hasattr(self.steps[-1][1], "predict_interval"))
     def predict_interval(self, X: object, *, coverage: float = 0.9) -> Array:
