@@ -213,6 +213,25 @@ def test_the_default_finds_days_that_are_alike_at_all_stations():
     assert error < 0.5 * np.sqrt(np.mean((plain.predict(table[held]) - y[held]) ** 2))
 
 
+def test_predictions_do_not_depend_on_the_order_of_columns():
+    # The day, which folds choose, stands before or after text that is a factor anyway.
+    rng = np.random.default_rng(1)
+    station, day = np.repeat(np.arange(10), 40), np.tile(np.arange(40), 10)
+    crew = rng.integers(0, 25, 400)
+    table = pd.DataFrame({"day": day, "crew": [f"c{k}" for k in crew]})
+    table["station"] = [f"s{k}" for k in station]
+    y = 2.0 * rng.normal(size=40)[day] + rng.normal(size=25)[crew]
+    y = y + rng.normal(size=10)[station] + 0.3 * rng.normal(size=400)
+    found = []
+    for columns in (["day", "crew", "station"], ["crew", "day", "station"]):
+        model = tabular_model("regressor", task="station", trees="none")
+        model.fit(table[columns], y)
+        assert set(model[-1].structure_["crossed"]) == {"day", "crew"}
+        found.append(model.predict(table[columns]))
+        assert np.sqrt(np.mean((found[-1] - y) ** 2)) < 0.4
+    np.testing.assert_allclose(*found, rtol=1e-6, atol=1e-6)
+
+
 def test_columns_and_targets_that_cannot_be_crossed_are_named():
     table, y = pupils()
     X = table[["age", "hours"]].to_numpy()

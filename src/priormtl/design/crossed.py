@@ -25,12 +25,13 @@ class Crossed(NamedTuple):
         return self._replace(codes=self.codes[rows])
 
     def only(self, names: tuple[str, ...] | None) -> Self | None:
-        """Only these factors, None: all; None if there are none."""
-        if names is None or names == self.names:
+        """Only these factors, in the order of the data; None: all, or none left."""
+        if names is None:
             return self
-        kept = [self.names.index(name) for name in names]
+        kept = [k for k, name in enumerate(self.names) if name in names]
+        chosen = tuple(self.names[k] for k in kept)
         sizes = tuple(self.sizes[k] for k in kept)
-        part = self._replace(names=names, sizes=sizes, codes=self.codes[:, kept])
+        part = self._replace(names=chosen, sizes=sizes, codes=self.codes[:, kept])
         return part if kept else None
 
     @property

@@ -413,7 +413,9 @@ def most_alike(
         z = (explained - count) / np.sqrt(2.0 * max(count, 1))
         if z > largest:
             best, largest = name, z
-    return None if best is None else (*before, best)
+    if best is None:
+        return None
+    return tuple(name for name in used.names if name in before or name == best)
 
 
 def neighbours_are_alike(result: SearchResult) -> bool:
