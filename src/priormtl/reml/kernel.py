@@ -1,6 +1,6 @@
-"""Compiled loops over many small tasks: factors of Gram matrices, and whitening."""
+"""Compiled loops over many tasks: Gram matrices, whitening, levels that drift."""
 
-from math import log, sqrt
+from math import exp, expm1, log, sqrt
 
 import numpy as np
 
@@ -131,3 +131,87 @@ def add_quadratic(
                 out[i, r, c] += total
         for a in range(count):
             place[columns[a]] = -1
+
+
+@compiled
+def innovate(
+    starts: Index,
+    order: Index,
+    gap: Array,
+    weight: Array,
+    ratio: float,
+    rows: Array,
+    out: Array,
+    ones: Array,
+) -> float:
+    """Write V^(-1/2) rows to ``out`` and V^(-1/2) 1 to ``ones``; return log |V|.
+
+    V = diag(1 / weight) + ratio · exp(−|t − s|) within each task, whose rows are
+    ``order[starts[i]:starts[i + 1]]`` in order of time, ``gap`` after the one before.
+    One-step predictions by Kalman's filter are the rows of its triangular factor.
+    """
+    k = rows.shape[1]
+    state = np.empty(k)
+    total = 0.0
+    for i in range(len(starts) - 1):
+        state[:] = 0.0
+        rest = 1.0  # 1 less the predicted 1, without cancellation
+        variance = ratio
+        for place in range(starts[i], starts[i + 1]):
+            r = order[place]
+            if place > starts[i]:
+                decay = exp(-gap[place])
+                variance = decay * decay * variance - ratio * expm1(-2.0 * gap[place])
+                rest = decay * rest - expm1(-gap[place])
+                for c in range(k):
+                    state[c] *= decay
+            noise = 1.0 / weight[r]
+            spread = variance + noise
+            gain, root = variance / spread, 1.0 / sqrt(spread)
+            for c in range(k):
+                miss = rows[r, c] - state[c]
+                out[r, c] = root * miss
+                state[c] += gain * miss
+            ones[r] = root * rest
+            rest *= noise / spread
+            variance *= noise / spread
+            total += log(spread)
+    return total
+
+
+@compiled
+def smooth(
+    starts: Index,
+    order: Index,
+    gap: Array,
+    weight: Array,
+    ratio: float,
+    rows: Array,
+    out: Array,
+) -> None:
+    """Write levels given rows (n,): means, variances, covariances with the next one.
+
+    Kalman's filter, and back (Rauch, Tung, Striebel 1965). ``out`` is (3, n), zero.
+    """
+    mean, variance, link = out
+    for i in range(len(starts) - 1):
+        first, end = starts[i], starts[i + 1]
+        state, spread = 0.0, ratio
+        for place in range(first, end):
+            r = order[place]
+            if place > first:
+                decay = exp(-gap[place])
+                state *= decay
+                spread = decay * decay * spread - ratio * expm1(-2.0 * gap[place])
+            share = 1.0 / (1.0 + spread * weight[r])
+            state += (1.0 - share) * (rows[r] - state)
+            spread *= share
+            mean[r], variance[r] = state, spread
+        for place in range(end - 2, first - 1, -1):
+            r, after = order[place], order[place + 1]
+            decay = exp(-gap[place + 1])
+            spread = decay * decay * variance[r] - ratio * expm1(-2.0 * gap[place + 1])
+            gain = decay * variance[r] / spread
+            mean[r] += gain * (mean[after] - decay * mean[r])
+            variance[r] += gain * gain * (variance[after] - spread)
+            link[r] = gain * variance[after]

@@ -224,18 +224,18 @@ def estimate_mixed(
     data = Data.of(rows, families, intercepts, slopes, noise_variance)
     first = data.first_variances() if start is None else _variances_of(start, data)
     rough = max(ROUGH, tolerance)
-    best = _maximise(Likelihood.of(data, first).at(first), rough)
+    best = maximise(Likelihood.of(data, first).at(first), rough)
     most_rounds = 20  # of score tests
     for _ in range(most_rounds):
         entered = _enter(best, least_gain)
         if entered is None:
             break
-        best = _maximise(entered, rough)
+        best = maximise(entered, rough)
     if tolerance < ROUGH:
-        best = _maximise(best, tolerance)
+        best = maximise(best, tolerance)
     if noise_variance is None and best.is_saturated:
         # Effects explain all rows, and the likelihood is flat in the noise.
-        best = _maximise(best.without_zero_noise(), tolerance)
+        best = maximise(best.without_zero_noise(), tolerance)
     return Mixed.at(best.trimmed())
 
 
@@ -259,7 +259,7 @@ def _variances_of(start: Variances, data: Data) -> Array:
 # Its maximum.
 
 
-def _maximise(point: Point, tolerance: float = SETTLED) -> Point:
+def maximise(point: Point, tolerance: float = SETTLED) -> Point:
     """Newton's method on log θ with the average information, damped, in a box.
 
     Families whose θ falls below 1 / NEARLY_COMMON of the noise in the data of an effect
