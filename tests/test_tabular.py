@@ -14,6 +14,7 @@ from priormtl import TaskKFold, load, save, tabular_model
 from priormtl.estimators import stacked
 from priormtl.estimators.stacked import SETTINGS, SIZES, grow
 from priormtl.estimators.tabular import TableFeatures
+from priormtl.losses import Logistic
 from priormtl.trees import Trees
 
 
@@ -352,7 +353,7 @@ def test_trees_are_those_of_scikit_learn():
     for size, share in zip(SIZES, (0.2, 0.5), strict=True):
         settings = SETTINGS | size._asdict()
         theirs += share * Boosting(**settings).fit(X, y).decision_function(X)
-        grown.append(grow(size, X, y, None, classify=True))
+        grown.append(grow(size, X, y, None, Logistic()))
     ours = Trees.mix(grown, (0.2, 0.5)).predict(X)
     assert np.allclose(ours, theirs, atol=1e-12)
 

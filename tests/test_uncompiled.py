@@ -22,6 +22,7 @@ from priormtl import (
 from priormtl.baselines import DMTL, MKMTL, MMTFL, RMTL
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators.stacked import Booster, grow
+from priormtl.losses import Squared
 from processes import beside_tests
 
 m, n, d = 4, 12, 5
@@ -89,7 +90,7 @@ def fits():
         scores = model.predict if kind == "regressor" else model.predict_proba
         yield kind, scores(table)
     small = Booster(max_iter=5, max_leaf_nodes=4, learning_rate=0.5, max_bins=9)
-    yield "trees", grow(small, X, y, None, classify=False).predict(X)
+    yield "trees", grow(small, X, y, None, Squared()).predict(X)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")

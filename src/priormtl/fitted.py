@@ -19,6 +19,7 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.data import TaskStatistics, from_plain, name_features, to_plain
 from priormtl.design import Design
+from priormtl.losses import Family, Squared
 from priormtl.metrics import Reliability
 from priormtl.model import Deviations, Model
 from priormtl.priors import FeaturePrior, TaskPrior
@@ -227,6 +228,26 @@ class Fitted:
         return found
 
     @property
+    def row_loss(self) -> Family | Squared:
+        """Loss of one row as a function of its score."""
+        assert self.model is not None
+        return self.model.family or Squared()
+
+    @property
+    def held_out_prediction(self) -> Array | None:
+        """Held-out rows as predicted: means of numbers, scores of classes."""
+        if self.held_out is None or self.held_out.prediction is None:
+            return None
+        scores = self.held_out.prediction
+        return scores if self.is_classifier else self.row_loss.mean(scores)
+
+    def reliability_at(self, scores: Array, y: Array) -> Reliability:
+        """Reliability of held-out scores, and targets as the loss takes them."""
+        if self.is_classifier:
+            return Reliability.of_scores(scores, y)
+        return Reliability.of(self.row_loss.mean(scores), y)
+
+    @property
     def units(self) -> Array:
         """What features were divided by before the penalty saw them (d,)."""
         return np.ones(self.shape[1]) if self.scale is None else self.scale
@@ -432,7 +453,7 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
     "calibration_": lambda f: f.calibration,
     "reliability_": lambda f: f.reliability,
     "statistics_": lambda f: f.statistics,
-    "held_out_": lambda f: f.held_out and f.held_out.prediction,
+    "held_out_": lambda f: f.held_out_prediction,
     "folds_": lambda f: f.held_out and f.held_out.folds,
     "feature_prior_": lambda f: f.feature_prior,
     "lam_": lambda f: f.search and f.search.candidate.lam,

@@ -216,7 +216,14 @@ def _build_pipeline(
     linear: LinearMultiTask, fitted: Fitted, table: Settings
 ) -> Pipeline:
     straight = tuple(map(str, table["straight"]))
-    features = TableFeatures(table["task"], table["smooth"], straight)
+    given = vars(linear)
+    features = TableFeatures(
+        table["task"],
+        table["smooth"],
+        straight,
+        exposure=given.get("exposure"),
+        offset=given.get("offset"),
+    )
     if fitted.design is None:
         raise ValueError("wrong design")
     features.design_ = fitted.design

@@ -14,7 +14,9 @@ from priormtl import (
     load,
     save,
     summarize,
+    tabular_model,
 )
+from priormtl.estimators import stacked
 
 LOSSES = ["poisson", "gamma", "negative_binomial"]
 
@@ -212,3 +214,32 @@ def test_bad_targets_and_missing_exposure():
     statistics = summarize(frame[["a", "b", "c"]], y, frame["task"])
     with pytest.raises(ValueError, match='loss must be "squared" for a fit to stat'):
         MultiTaskRegressor(loss="poisson").fit_statistics(statistics)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_default_model_mixes_trees_on_the_scale_of_scores(loss, tmp_path, monkeypatch):
+    monkeypatch.setattr(stacked, "SIZES", (stacked.Booster(40, 6, 0.2, 63),))
+    frame, _ = table(loss, n=60)
+    rng = np.random.default_rng(1)
+    both = (frame["a"] > 0) & (frame["b"] > 0)
+    mean = np.exp(1.5 * both + frame["shift"]) * frame["time"]
+    y = rng.gamma(5.0, mean / 5.0) if loss == "gamma" else rng.poisson(mean)
+    settings = {"task": "task", "exposure": "time", "offset": "shift", "loss": loss}
+    ours = tabular_model("regressor", smooth="none", **settings, cv=3).fit(frame, y)
+    assert "time" not in ours[0].design_.sources
+    stack = ours[-1]
+    assert stack.trees_weight_ > 0.3  # an interaction that lines lack
+    # Mixed scores have a smaller deviance than those of the linear model.
+    loss_of = ours.fitted_.row_loss.loss
+    before, after = (
+        np.mean(loss_of(one.held_out.prediction, y))
+        for one in (stack.model_.fitted_, ours.fitted_)
+    )
+    assert after < before
+    np.testing.assert_allclose(stack.held_out_, np.exp(ours.fitted_.held_out[3]))
+    # An exposure twice as long has twice the mean, trees included.
+    twice = frame.assign(time=2.0 * frame["time"])
+    np.testing.assert_allclose(ours.predict(twice), 2.0 * ours.predict(frame))
+    save(ours, tmp_path / "m")
+    again = load(tmp_path / "m").predict(frame)
+    np.testing.assert_array_equal(again, ours.predict(frame))

@@ -806,6 +806,7 @@ class Encoded:
     X: Matrix  # (n, d)
     task: Any  # (n,) labels
     crossed: Crossed | None = None
+    offset: Array | None = None  # (n,) known part of scores
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -65,7 +65,6 @@ from priormtl.estimators.splitting import (
 from priormtl.estimators.summary import spell_choice
 from priormtl.fitted import Fitted, Search
 from priormtl.losses import Family, find_family
-from priormtl.metrics import Reliability
 from priormtl.model import Solver
 from priormtl.priors import given_prior
 from priormtl.selection import (
@@ -456,16 +455,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             models, final = held_out.models, held_out.final_variances
             sizes = fitted.shape[0], len(splits)
             calibration = Calibration.of(residuals, models, *sizes, final)
-        if table.codes is not None and held_out.prediction is not None:
-            family = self._family
-            if isinstance(self, ClassificationTasks) and family is not None:
-                reliability = Reliability.of_scores(held_out.prediction, table.y)
-            elif isinstance(self, RegressorMixin):
-                means = held_out.prediction
-                if family is not None:
-                    means = family.mean(means)
-                    held_out = held_out._replace(prediction=means)
-                reliability = Reliability.of(means, table.y)
+        # Scores of squared loss are no log-odds of classes.
+        is_told = isinstance(self, RegressorMixin) or self._family is not None
+        if table.codes is not None and held_out.prediction is not None and is_told:
+            reliability = fitted.reliability_at(held_out.prediction, table.y)
         self.fitted_ = replace(
             fitted, held_out=held_out, reliability=reliability, calibration=calibration
         )

@@ -108,5 +108,5 @@ def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     if len(known):
         scores[:, known] = score_folds(part, rows.codes[known], whole, crossed)[0]
     if offset is not None:
-        scores = scores + offset
+        scores[0] += offset
     return Spread(scores[0], scores[1:], rows.known(m), unseen)

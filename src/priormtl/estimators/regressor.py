@@ -71,10 +71,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         if exposure is None and offset is None:
             return X, None
         if isinstance(X, Encoded):
-            raise ValueError(
-                "exposure and offset need fit(X, y) with a table X: encoded rows do "
-                "not carry them."
-            )
+            return X, X.offset
         return split_offset_columns(X, exposure, offset)
 
     def score(

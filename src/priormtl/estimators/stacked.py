@@ -1,7 +1,8 @@
 """Gradient boosting beside a linear model, for interactions that this one lacks.
 
-``StackedRegressor`` and ``StackedClassifier`` mix both as held-out rows say. Trees are
-grown by scikit-learn's histogram boosting, in two sizes, and kept as arrays; see
+``StackedRegressor`` and ``StackedClassifier`` mix scores η of both as the loss of
+held-out rows says, whatever its family. Trees are grown by scikit-learn's histogram
+boosting with the matching loss, in two sizes, and kept as arrays; see
 ``priormtl.trees``.
 """
 
@@ -21,7 +22,7 @@ from priormtl.design import Encoded
 from priormtl.estimators.intervals import spread_of
 from priormtl.estimators.progress import show_progress
 from priormtl.fitted import Fitted
-from priormtl.metrics import Reliability
+from priormtl.losses import Family, Squared
 from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
 from priormtl.trees import Boosted, Trees
 
@@ -58,25 +59,25 @@ def grow(
     X: Array,
     y: Array,
     weight: Array | None,
-    *,
-    classify: bool,
+    family: Family | Squared,
     signs: Array | None = None,
 ) -> Trees:
-    """Grow trees for targets, or for the log-odds of y > 0.
+    """Grow trees that sum to the scores η of a loss.
 
     Sums of trees rise or fall with features that have a sign.
     """
     from sklearn import ensemble  # noqa: PLC0415  (slow to import)
 
-    if classify and len(np.unique(y > 0)) < 2:
-        share = np.clip(np.mean(y > 0), 0.01, 0.99)
-        return Trees.constant(float(np.log(share / (1.0 - share))))
+    mean = np.asarray(np.average(y, weights=weight))
+    if not family.has_finite_score(mean):  # one class, or no count above zero
+        return Trees.constant(float(family.link(0.98 * mean)))
     build = ensemble.HistGradientBoostingRegressor
-    if classify:
-        build, y = ensemble.HistGradientBoostingClassifier, np.sign(y)
+    if family.boosting == "log_loss":
+        build = ensemble.HistGradientBoostingClassifier
+    settings = SETTINGS | size._asdict() | {"loss": family.boosting}
     # On tables of this size threads wait for each other longer than they work.
     with threadpool_limits(1):
-        model = build(**SETTINGS, **size._asdict(), monotonic_cst=signs)
+        model = build(**settings, monotonic_cst=signs)
         grown = model.fit(X, y, sample_weight=weight)
     nodes = [tree.nodes for (tree,) in grown._predictors]
     starts = np.cumsum([0, *map(len, nodes)])
@@ -99,7 +100,7 @@ def grow(
 class _Stacked(BaseEstimator):
     """A CV estimator and gradient boosting, mixed as held-out rows say.
 
-    The prediction is (1 − Σ w) times that of the linear model plus w times that of the
+    The score is (1 − Σ w) times that of the linear model plus w times that of the
     trees of each size. The weights w minimise the loss of held-out rows; all are
     learned from the same training parts (stacking: Wolpert 1992, Breiman 1996). They
     are smaller where the gain is within a few standard errors, and zero below one.
@@ -125,10 +126,9 @@ class _Stacked(BaseEstimator):
     @property
     def held_out_(self) -> Array:
         """Mixed predictions of rows by the models of the other folds."""
-        held_out = self.fitted_.held_out
-        assert held_out is not None
-        assert held_out.prediction is not None
-        return held_out.prediction
+        prediction = self.fitted_.held_out_prediction
+        assert prediction is not None
+        return prediction
 
     def fit(self, X: Encoded, y: object, *, sample_weight: object = None) -> Self:
         """Fit the linear model, then trees on its training parts."""
@@ -145,12 +145,16 @@ class _Stacked(BaseEstimator):
             weight = weight / weight[weight > 0].mean()
         targets = self._targets(fill_absent(y, weight))
         shares = np.ones(len(targets)) if weight is None else weight
-        present, classify = shares > 0, isinstance(self, ClassifierMixin)
+        present, family = shares > 0, fitted.row_loss
         matrix, signs = self._matrix(X), self._signs()
+        # Trees fit what the offset leaves.
+        offset, rest = np.zeros(len(targets)), (targets, weight)
+        if X.offset is not None:
+            offset, rest = X.offset, family.without_offset(targets, shares, X.offset)
         # Rows of a task that was held out whole do not tell what its own rows add:
         # trees must help with the others, too.
-        known = ~np.isnan(linear)
-        own = known & _has_company(matrix[:, -1], folds)
+        held = ~np.isnan(linear)
+        own = held & _has_company(matrix[:, -1], folds)
         boosters, by_trees = [], np.empty((0, len(targets)))
         for size in SIZES:
             grown, scores = [], np.full(len(targets), np.nan)
@@ -159,23 +163,23 @@ class _Stacked(BaseEstimator):
                 for fold in range(n_folds):
                     test = folds == fold
                     train = ~test & present
-                    part = None if weight is None else weight[train]
-                    rows = matrix[train], targets[train], part
-                    grown.append(grow(size, *rows, classify=classify, signs=signs))
+                    part = None if rest[1] is None else rest[1][train]
+                    rows = matrix[train], rest[0][train], part
+                    grown.append(grow(size, *rows, family, signs))
                     scores[test] = grown[-1].predict(matrix[test])
                     done()
             boosters.append(grown)
-            by_trees = np.vstack([by_trees, scores])
+            by_trees = np.vstack([by_trees, scores + offset])
             weights, z = min(
                 (
                     _mix(
+                        family,
                         targets[rows],
                         linear[rows],
                         by_trees[:, rows],
                         shares[rows],
-                        classify=classify,
                     )
-                    for rows in (known, own)
+                    for rows in (held, own)
                 ),
                 key=lambda mixture: float(mixture[0].sum()),
             )
@@ -188,14 +192,13 @@ class _Stacked(BaseEstimator):
                 for fold_trees in zip(*boosters, strict=True)
             ]
             mixed = linear + weights @ (by_trees - linear)
-            bins = Reliability.of_scores if classify else Reliability.of
             self.fitted_ = replace(
                 fitted,
                 trees=Boosted(share, tuple(trees)),
                 held_out=held_out._replace(prediction=mixed),
-                reliability=bins(mixed[present], targets[present]),
+                reliability=fitted.reliability_at(mixed[present], targets[present]),
             )
-            if isinstance(self, StackedRegressor):
+            if isinstance(self, StackedRegressor) and fitted.calibration is not None:
                 calibration = self._calibrate(X, targets, shares, matrix)
                 self.fitted_ = replace(self.fitted_, calibration=calibration)
         return self
@@ -224,11 +227,16 @@ class _Stacked(BaseEstimator):
                 blocks.append(np.equal.outer(levels, np.arange(size)).astype(float))
         return np.column_stack([*blocks, positions[codes]])
 
-    def _mixed(self, X: Any, linear: Array) -> Array:
-        trees = self.fitted_.trees
+    def _scores(self, X: Encoded) -> Array:
+        """Mixed scores of rows."""
+        check_is_fitted(self)
+        linear, trees = self.model_._scores(X, None)[0], self.fitted_.trees
         if trees is None:
-            return linear
-        return linear + trees.share * (trees.predict(self._matrix(X)) - linear)
+            return np.asarray(linear)
+        boosted = trees.predict(self._matrix(X))
+        if X.offset is not None:
+            boosted = boosted + X.offset
+        return np.asarray(linear + trees.share * (boosted - linear))
 
     def _targets(self, y: object) -> Array:
         raise NotImplementedError
@@ -260,10 +268,10 @@ class StackedRegressor(RegressorMixin, _Stacked):
         What the linear model learned, with the trees.
     """
 
-    def predict(self, X: object) -> Array:
-        """Predict the target of each row."""
-        check_is_fitted(self)
-        return self._mixed(X, self.model_.predict(X))
+    def predict(self, X: Any) -> Array:
+        """Predict the target of each row: its mean."""
+        scores = self._scores(X)
+        return self.fitted_.row_loss.mean(scores)
 
     def predict_interval(self, X: Any, *, coverage: float = 0.9) -> Array:
         """Predict intervals (n, 2) that contain a given share of new targets.
@@ -277,6 +285,8 @@ class StackedRegressor(RegressorMixin, _Stacked):
         if self.trees_:
             matrix = self._matrix(X)
             boosted = np.stack([trees.predict(matrix) for trees in self.trees_])
+            if X.offset is not None:
+                boosted = boosted + X.offset
             mean, deviations = boosted.mean(axis=0), found.deviations
             if len(deviations):
                 deviations = (1.0 - w) * deviations + w * (boosted - mean)
@@ -298,9 +308,10 @@ class StackedRegressor(RegressorMixin, _Stacked):
         own, shared = score_folds(X.X, codes, held_out.models, levels)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
+        known = 0.0 if X.offset is None else X.offset
         for k, trees in enumerate(boosted.folds):
-            own[k] += w * (trees.predict(matrix) - own[k])
-            shared[k] += w * (trees.predict(nobody) - shared[k])
+            own[k] += w * (trees.predict(matrix) - own[k]) + known
+            shared[k] += w * (trees.predict(nobody) - shared[k]) + known
         table = Table(X.X, y, codes, tuple(fitted.labels), weight, None)
         # The model knows the variances of its own part of predictions.
         variances = (1.0 - w) ** 2 * held_out.variances
@@ -341,17 +352,16 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         """Classes of the linear model."""
         return np.asarray(self.model_.classes_)
 
-    def decision_function(self, X: object) -> Array:
+    def decision_function(self, X: Any) -> Array:
         """Log-odds of the second class."""
-        check_is_fitted(self)
-        return self._mixed(X, self.model_.decision_function(X))
+        return self._scores(X)
 
-    def predict_proba(self, X: object) -> Array:
+    def predict_proba(self, X: Any) -> Array:
         """Probabilities of both classes (n, 2)."""
         second = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
         return np.column_stack([1.0 - second, second])
 
-    def predict(self, X: object) -> np.ndarray:
+    def predict(self, X: Any) -> np.ndarray:
         """Predict the class of each row."""
         return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
@@ -368,21 +378,21 @@ def _has_company(tasks: Array, folds: Index) -> NDArray[np.bool_]:
 
 
 def _mix(
-    y: Array, linear: Array, boosted: Array, shares: Array, *, classify: bool
+    family: Family | Squared, y: Array, linear: Array, boosted: Array, shares: Array
 ) -> tuple[Array, float]:
     """Weights of boosters that minimise the loss of held-out rows, and the gain.
 
-    ``boosted`` (k, n) are predictions of k boosters, ``shares`` (n,) weights of rows.
-    Weights are at least zero and sum to at most one. The gain is in standard errors.
-    Up to one of them, weights are zero; else they are shrunk by 1 − 1/z², where z is
-    that of the weights.
+    ``linear`` are scores (n,), or (n, K) of K classes; ``boosted`` are those of k
+    boosters, (k, n) or (k, n, K), and ``shares`` (n,) weights of rows. Weights are at
+    least zero and sum to at most one. The gain is in standard errors. Up to
+    one of them, weights are zero; else they are shrunk by 1 − 1/z², where z is that of
+    the weights.
     """
     apart, none = boosted - linear, np.zeros(len(boosted))
 
     def losses(weights: Array) -> Array:
-        scores = linear + weights @ apart
-        loss = np.logaddexp(0.0, -y * scores) if classify else (y - scores) ** 2
-        return shares * loss
+        loss = family.loss(linear + np.tensordot(weights, apart, 1), y)
+        return shares * (loss if loss.ndim == 1 else loss.sum(axis=1))
 
     before = losses(none)
     if len(y) < 2 or not before.any():

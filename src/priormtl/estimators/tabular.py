@@ -20,7 +20,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import find_task_columns, join_names, split_task_column
+from priormtl.data import (
+    find_task_columns,
+    join_names,
+    split_offset_columns,
+    split_task_column,
+)
 from priormtl.design import Encoded, Expansion, as_frame, learn_table
 from priormtl.design.columns import Cells
 from priormtl.estimators.cross_validated import (
@@ -70,8 +75,7 @@ def tabular_model(
         ``{"hour": 24, "age": None}``, gives periodic curves; None: not periodic.
     trees : {"auto", "none"}, default="auto"
         Whether predictions of gradient boosting are mixed in where held-out rows say
-        that they help. They never are for counts and amounts (``loss="poisson"``,
-        "gamma" and "negative_binomial").
+        that they help. They are grown with the loss of the model.
     crossed : "auto", "none", str or list of str, default="auto"
         Columns whose levels have effects of their own in all tasks, shrunk as REML
         says, such as the teacher of pupils in many schools. "auto": text columns with
@@ -131,14 +135,14 @@ def tabular_model(
     }
     build = MultiTaskRegressorCV if kind == "regressor" else MultiTaskClassifierCV
     model: Any = build(**given)
-    # Trees for counts and amounts would be mixed on another scale: none as yet.
-    if trees == "auto" and settings.get("loss", "squared") in ("squared", "logistic"):
+    if trees == "auto":
         stack = StackedRegressor if kind == "regressor" else StackedClassifier
         model = stack(model)
     straight = tuple(sorted(map(str, known.features_in_units)))
     if settings.get("outlier_tasks") and isinstance(crossed, str) and crossed == "auto":
         crossed = "none"
-    features = TableFeatures(task, smooth, straight, crossed)
+    known_parts = settings.get("exposure"), settings.get("offset")
+    features = TableFeatures(task, smooth, straight, crossed, *known_parts)
     return TabularPipeline([("features", features), ("model", model)])
 
 
@@ -220,6 +224,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         coefficients: these get a curve only if ``smooth`` names them.
     crossed : "auto", "none", str or list of str, default="auto"
         Columns that become crossed factors; see :func:`tabular_model`.
+    exposure, offset : str, optional
+        Columns that are no features; see :class:`MultiTaskRegressor`.
 
     Attributes
     ----------
@@ -240,11 +246,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         smooth: object = "auto",
         straight: tuple[str, ...] = (),
         crossed: object = "auto",
+        exposure: str | None = None,
+        offset: str | None = None,
     ) -> None:
         self.task = task
         self.smooth = smooth
         self.straight = straight
         self.crossed = crossed
+        self.exposure = exposure
+        self.offset = offset
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
@@ -262,7 +272,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         for name in tasks:
             if name not in frame.columns:
                 raise unknown_name("column", name, frame.columns)
-        labels = self._tasks(frame)
+        labels, frame = self._tasks(frame), self._split_offset(frame)[0]
         design, used = learn_table(
             frame,
             str(join_names(self.task)),
@@ -295,9 +305,18 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def _encode(self, frame: nw.DataFrame[Any], cells: dict[str, Cells]) -> Encoded:
         labels = self._tasks(frame).to_native()
+        frame, offset = self._split_offset(frame)
         X = self.design_.encode(frame, cells)
         levels = self.design_.read_levels(frame, cells)
-        return Encoded(self.design_, X, labels, levels)
+        return Encoded(self.design_, X, labels, levels, offset)
+
+    def _split_offset(
+        self, frame: nw.DataFrame[Any]
+    ) -> tuple[nw.DataFrame[Any], Array | None]:
+        """Table without the columns of exposure and offset, and what they add."""
+        names = [name for name in (self.exposure, self.offset) if name is not None]
+        offset = split_offset_columns(frame.to_native(), self.exposure, self.offset)[1]
+        return frame.drop(names), offset
 
     def expansion_of(self, column: object) -> Expansion:
         """How values of a column, or of a part of dates, become features."""

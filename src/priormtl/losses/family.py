@@ -55,6 +55,8 @@ class Family(ABC):
     lipschitz: ClassVar[float | None] = None
     # Score of held-out rows as scikit-learn names it: minus so many times the loss.
     scoring: ClassVar[tuple[str, float]] = ("neg_mean_deviance", 2.0)
+    # Loss of scikit-learn's gradient boosting whose trees sum to η.
+    boosting: ClassVar[str]
     # Whether the variance follows from the mean; else REML estimates its factor.
     noise_is_known: ClassVar[bool] = True
     # Whether the family has a parameter that `refit` estimates.
@@ -107,6 +109,12 @@ class Family(ABC):
     def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
         """Whether a mean target has a finite score: else no free intercept is best."""
         return np.ones(np.shape(mean), dtype=bool)
+
+    def without_offset(
+        self, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Targets and weights for which boosting fits η less a known part."""
+        raise ValueError(f"offset must be None with {self.name} loss.")
 
     def refit(self, eta: Array, y: Array, weight: Array) -> "Family":
         """The same family at the most likely dispersion, given scores."""

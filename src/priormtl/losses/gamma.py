@@ -19,6 +19,7 @@ class Gamma(Family):
     """Negative log-likelihood of an amount with mean e^η, times its dispersion."""
 
     name: ClassVar[str] = "gamma"
+    boosting: ClassVar[str] = "gamma"
     scoring: ClassVar[tuple[str, float]] = ("neg_mean_gamma_deviance", 2.0)
     noise_is_known: ClassVar[bool] = False
 
@@ -56,6 +57,12 @@ class Gamma(Family):
 
     def link(self, mean: Array) -> Array:
         return np.log(mean)
+
+    def without_offset(
+        self, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Amounts per exposure have the same loss."""
+        return y * np.exp(-offset), weight
 
 
 def entropy_of_share(t: Array) -> Array:

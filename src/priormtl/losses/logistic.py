@@ -21,6 +21,7 @@ class Logistic(Family):
     """Negative log-likelihood of a class, −1 or +1."""
 
     name: ClassVar[str] = "logistic"
+    boosting: ClassVar[str] = "log_loss"
     lipschitz: ClassVar[float | None] = 0.25
     scoring: ClassVar[tuple[str, float]] = ("neg_log_loss", 1.0)
 

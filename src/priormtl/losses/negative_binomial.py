@@ -27,6 +27,7 @@ class NegativeBinomial(Family):
     alpha: float = 1.0
 
     name: ClassVar[str] = "negative_binomial"
+    boosting: ClassVar[str] = "poisson"
     has_dispersion: ClassVar[bool] = True
 
     @property
@@ -83,6 +84,12 @@ class NegativeBinomial(Family):
 
     def link(self, mean: Array) -> Array:
         return np.log(np.maximum(mean, 1e-10))
+
+    def without_offset(
+        self, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Rates, with exposures as weights, as trees for Poisson counts take them."""
+        return y * np.exp(-offset), weight * np.exp(offset)
 
     def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
         """Some count is above zero."""

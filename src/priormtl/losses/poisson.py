@@ -21,6 +21,7 @@ class Poisson(Family):
     """Negative log-likelihood of a count with mean e^η."""
 
     name: ClassVar[str] = "poisson"
+    boosting: ClassVar[str] = "poisson"
     scoring: ClassVar[tuple[str, float]] = ("neg_mean_poisson_deviance", 2.0)
 
     def check(self, y: Array, *, weighted: bool) -> None:
@@ -52,6 +53,12 @@ class Poisson(Family):
 
     def link(self, mean: Array) -> Array:
         return np.log(np.maximum(mean, 1e-10))
+
+    def without_offset(
+        self, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Rates, with exposures as weights, have the same loss."""
+        return y * np.exp(-offset), weight * np.exp(offset)
 
     def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
         """Some count is above zero."""

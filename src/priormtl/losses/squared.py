@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
@@ -38,6 +39,27 @@ from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
 @dataclass(frozen=True)
 class Squared:
     """Half the sum of squared residuals."""
+
+    boosting: ClassVar[str] = "squared_error"
+
+    def loss(self, eta: Array, y: Array) -> Array:
+        """Loss of one row, as that of a `Family`."""
+        return np.asarray(0.5 * (eta - y) ** 2)
+
+    def mean(self, eta: Array) -> Array:
+        return eta
+
+    def link(self, mean: Array) -> Array:
+        return mean
+
+    def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
+        return np.ones(np.shape(mean), dtype=bool)
+
+    def without_offset(
+        self, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Targets and weights of the same loss in η less a known part."""
+        return y - offset, weight
 
     def bind(
         self,
