@@ -21,7 +21,9 @@ if TYPE_CHECKING:
         MultiTaskRegressor,
         MultiTaskRegressorCV,
         SplineFeatures,
+        TaskGroupKFold,
         TaskKFold,
+        TaskTimeSplit,
         regularization_path,
         tabular_model,
     )
@@ -39,9 +41,11 @@ __all__ = [
     "MultiTaskRegressor",
     "MultiTaskRegressorCV",
     "SplineFeatures",
+    "TaskGroupKFold",
     "TaskKFold",
     "TaskPrior",
     "TaskStatistics",
+    "TaskTimeSplit",
     "__version__",
     "audit_prior",
     "baselines",
@@ -75,8 +79,8 @@ _FACES = {
     "baselines": "compare",
     "data": "TaskStatistics one_vs_one one_vs_rest stack_tasks summarize",
     "estimators": "CopyFeatures MultiTaskClassifier MultiTaskClassifierCV "
-    "MultiTaskRegressor MultiTaskRegressorCV SplineFeatures TaskKFold "
-    "regularization_path tabular_model",
+    "MultiTaskRegressor MultiTaskRegressorCV SplineFeatures TaskGroupKFold "
+    "TaskKFold TaskTimeSplit regularization_path tabular_model",
     "priors": "FeaturePrior TaskPrior",
     "reports": "report",
     "storage": "load save",

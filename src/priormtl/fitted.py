@@ -43,6 +43,7 @@ __all__ = [
     "Fitted",
     "Outliers",
     "Search",
+    "TimeSpan",
 ]
 
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
@@ -72,6 +73,25 @@ class CrossedFit(NamedTuple):
     errors: Array  # (levels,) standard errors
     sd: Array  # (factors,) standard deviations of effects
     is_stochastic: bool  # whether the likelihood was estimated by probes
+
+
+class TimeSpan(NamedTuple):
+    """Times of the rows of the fit."""
+
+    column: Any  # name, or position in an array
+    low: float
+    ends: Array  # (m,) last time of each task
+    reach: float  # longest horizon of forward folds
+
+    @classmethod
+    def of(
+        cls, column: Any, time: Array, codes: Any, m: int, horizon: Array | None
+    ) -> Self:
+        """Span of rows, of which some were held out at a horizon."""
+        ends = np.full(m, -np.inf)
+        np.maximum.at(ends, codes, time)
+        known = np.zeros(1) if horizon is None else horizon[~np.isnan(horizon)]
+        return cls(column, float(time.min()), ends, float(known.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,6 +158,7 @@ class Fitted:
     search: Search | None = None
     calibration: Calibration | None = None
     reliability: Reliability | None = None
+    span: TimeSpan | None = None  # where a column orders the rows of tasks
     trees: Boosted | None = None  # mixed into predictions
     targets_are_columns: bool = False
     library: str | None = None  # of the data frame that was fitted
@@ -376,6 +397,8 @@ class Fitted:
             _demand(self.errors.fits(m, d), "standard errors")
         if self.calibration is not None:
             _demand(self.calibration.fits(m, d), "intervals")
+        if self.span is not None:
+            _demand(self.span.ends.shape == (m,), "times")
         if self.trees is not None:
             _demand(0.0 <= self.trees.share <= 1.0, "share of trees")
             width = d
@@ -417,6 +440,7 @@ PARTS: dict[str, Any] = {
     "errors": StandardErrors,
     "calibration": Calibration,
     "reliability": Reliability,
+    "span": TimeSpan,
 }
 
 # Fitted attributes of estimators.

@@ -217,15 +217,16 @@ def _build_pipeline(
 ) -> Pipeline:
     straight = tuple(map(str, table["straight"]))
     given = vars(linear)
+    if fitted.design is None:
+        raise ValueError("wrong design")
     features = TableFeatures(
         table["task"],
         table["smooth"],
         straight,
         exposure=given.get("exposure"),
         offset=given.get("offset"),
+        time=fitted.design.time,
     )
-    if fitted.design is None:
-        raise ValueError("wrong design")
     features.design_ = fitted.design
     features.feature_names_in_ = np.array(table["names"], dtype=object)
     features.n_features_in_ = len(table["names"])

@@ -18,6 +18,9 @@ category or a random effect:
 ``gpboost``
     Gradient boosting with a random intercept per task; the number of trees by inner
     folds.
+``last-value``
+    The last target of the task, where a column gives the time of rows. Inner folds of
+    the other methods then go forward in time.
 ``hist-gradient-boosting``, ``random-forest``
     scikit-learn's defaults with 300 trees (forests with at least five rows per leaf);
     the task as a category or, in forests and with more than 255 tasks, as the shrunken
@@ -41,10 +44,16 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.data import TaskData, TaskStatistics
+from priormtl.data import StackedRows, TaskData, TaskStatistics
 from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, RegressionTasks
 from priormtl.fitted import task_array
-from priormtl.selection import Split, deal_rows, split_by_fold
+from priormtl.selection import (
+    Split,
+    deal_rows,
+    most_forward_splits,
+    split_by_fold,
+    split_forward,
+)
 
 MOST_CATEGORIES = 255  # of histogram boosting
 
@@ -57,6 +66,7 @@ class Rows(NamedTuple):
     codes: Index  # (n,)
     n_tasks: int
     weight: Array | None  # (n,); None: all equal
+    time: Array | None = None  # (n,); then inner folds go forward in time
 
 
 Predict = Callable[[Array, Index], Array]  # values or probabilities of rows (n,)
@@ -83,7 +93,9 @@ def stack_rows(data: TaskData) -> Rows:
     X = np.vstack([_dense(part[0]) for part in parts])
     y, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
     codes = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
-    return Rows(X, y, codes, len(parts), None if np.ptp(weight) == 0 else weight)
+    time = data.time if isinstance(data, StackedRows) else None
+    given = None if np.ptp(weight) == 0 else weight
+    return Rows(X, y, codes, len(parts), given, time)
 
 
 def _dense(X: Matrix) -> Array:
@@ -91,7 +103,11 @@ def _dense(X: Matrix) -> Array:
 
 
 def _inner_splits(rows: Rows, n_folds: int, *, classify: bool) -> list[Split]:
-    """Folds that are even within tasks, and within classes."""
+    """Folds that are even within tasks and classes, or that go forward in time."""
+    if rows.time is not None:
+        horizon, known = 0.2, (rows.codes, rows.time)
+        count = min(n_folds, 3, most_forward_splits(*known, horizon))
+        return split_forward(*known, count, horizon)
     codes = rows.codes[:, np.newaxis]
     strata = 2 * codes + (rows.y[:, np.newaxis] > 0) if classify else codes
     folds = min(n_folds, len(codes))
@@ -143,6 +159,25 @@ def _add_dummies(mean: Array, scale: Array, m: int, X: Array, codes: Index) -> A
     dummies = np.zeros((len(codes), m))
     dummies[np.arange(len(codes)), codes] = 1.0
     return np.hstack([(X - mean) / scale, dummies])
+
+
+def fit_last_value(rows: Rows, *, classify: bool) -> Predict:
+    """Predict the last target of each task, or the mean of those of its last time."""
+    if rows.time is None:
+        raise ValueError("last-value needs the column of time: pass time.")
+    ends = np.full(rows.n_tasks, -np.inf)
+    np.maximum.at(ends, rows.codes, rows.time)
+    last = rows.time == ends[rows.codes]
+    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
+    sums, counts = (
+        np.bincount(rows.codes[last], part[last], rows.n_tasks)
+        for part in (weight * rows.y, weight)
+    )
+    return partial(_look_up, sums / counts)
+
+
+def _look_up(values: Array, X: Array, codes: Index) -> Array:
+    return values[codes]
 
 
 # Mixed models.
@@ -456,6 +491,7 @@ USUAL: Mapping[str, UsualMethod] = {
     "mixed-slopes": UsualMethod(partial(fit_mixed, slopes=True), "statsmodels", False),
     "lightgbm": UsualMethod(fit_lightgbm, "lightgbm"),
     "gpboost": UsualMethod(fit_gpboost, "gpboost"),
+    "last-value": UsualMethod(fit_last_value, "sklearn"),
     "hist-gradient-boosting": UsualMethod(fit_histograms, "sklearn"),
     "random-forest": UsualMethod(fit_forest, "sklearn"),
 }

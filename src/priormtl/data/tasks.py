@@ -112,6 +112,7 @@ class StackedRows(TaskData):
 
     starts: Index
     crossed: Crossed | None = field(default=None, kw_only=True)
+    time: Array | None = field(default=None, kw_only=True)  # (n,) of rows
 
     def forward(self, P: Array) -> Array:
         used = P.any(axis=1)
@@ -245,7 +246,7 @@ def from_labels(
     return from_codes(X, y, codes, tasks, weight, features)
 
 
-def from_codes(
+def from_codes(  # noqa: PLR0913, PLR0917
     X: Matrix,
     y: Array,
     codes: Index,
@@ -254,6 +255,7 @@ def from_codes(
     features: Sequence[str] | None = None,
     offset: Array | None = None,
     crossed: Crossed | None = None,
+    time: Array | None = None,
 ) -> StackedRows:
     n, m = int(X.shape[0]), len(tasks)
     if len(y) != n:
@@ -269,10 +271,11 @@ def from_codes(
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
         offset = None if offset is None else offset[order]
         crossed = None if crossed is None else crossed.take(order)
+        time = None if time is None else time[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
     names = None if features is None else Design.of_names(features)
     return StackedRows(
-        X, y, weights, tasks, names, starts, offset=offset, crossed=crossed
+        X, y, weights, tasks, names, starts, offset=offset, crossed=crossed, time=time
     )
 
 
@@ -359,6 +362,7 @@ class Table:
     features: Design | None
     offset: Array | None = None  # known part of each score (n,), or (n, m)
     crossed: Crossed | None = None  # with (n,) targets
+    time: Array | None = None  # (n,) of rows, likewise
 
     def __len__(self) -> int:
         return int(self.X.shape[0])
@@ -377,6 +381,7 @@ class Table:
             self.features,
             offset=self.offset,
             crossed=self.crossed,
+            time=self.time,
         )
 
     def measured(self) -> NDArray[np.bool_]:
@@ -407,6 +412,7 @@ class Table:
             weight=None if self.weight is None else self.weight[rows],
             offset=None if self.offset is None else self.offset[rows],
             crossed=None if self.crossed is None else self.crossed.take(rows),
+            time=None if self.time is None else self.time[rows],
         )
         measured = part.measured()
         if part.codes is None:
@@ -435,6 +441,7 @@ class Table:
             weight=None if part.weight is None else part.weight[rows],
             offset=None if part.offset is None else part.offset[rows],
             crossed=None if part.crossed is None else part.crossed.take(rows),
+            time=None if part.time is None else part.time[rows],
             tasks=tasks,
         )
 

@@ -1,6 +1,6 @@
 """From columns of a table to features: terms, and the design that they make up."""
 
-from priormtl.design.columns import StrayTextError, refuse_strays
+from priormtl.design.columns import StrayTextError, read_times, refuse_strays
 from priormtl.design.crossed import Crossed
 from priormtl.design.frames import (
     as_frame,

@@ -5,6 +5,7 @@ All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 - numbers and booleans are numbers;
 - dates, durations and times of day are numbers of days: since 1970 (in UTC where there
   is a time zone), or since midnight;
+- whole numbers such as 202401, all of them a year and a month, are dates;
 - text in which every value is an ISO date, a timestamp or a time of day is read as
   such, as in CSV files;
 - other text, and what is declared as categories, is text.
@@ -43,6 +44,7 @@ ISO_DATE = re.compile(
     rf"\d{{4}}-\d\d-\d\d(?:[T ](?:\d\d|{CLOCK})(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?"
 )
 DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+FEWEST_MONTHS = 4  # different numbers such as 202401 that are taken for months
 NUMBER_TYPES = (bool, int, float, Decimal, np.bool_, np.integer, np.floating)
 # What a column of objects holds, by the types of its values. NumPy counts durations
 # among integers, so they come first.
@@ -76,6 +78,10 @@ def read_cells(series: Any, kind: str | None = None) -> Cells:
         return found
     if found.gaps.all():
         return Cells(str(kind), np.full(len(found.values), np.nan))
+    if kind == DATES and found.kind == NUMBERS:
+        months = parse_months(found, fewest=1)
+        if months.kind == DATES:
+            return months
     strange = [text for text in found.texts if not DECIMAL.fullmatch(text)]
     if kind == NUMBERS and found.kind == TEXTS and not strange:
         return parse_numbers(found)
@@ -220,6 +226,52 @@ def texts_kind(texts: Sequence[str]) -> str:
     except ValueError:  # no such day
         return TEXTS
     return DATES if read is datetime else TIMES
+
+
+def parse_months(cells: Cells, fewest: int = FEWEST_MONTHS) -> Cells:
+    """Dates of numbers such as 202401, if all are months; else the same cells.
+
+    There must be at least this many: few numbers may look like months by chance.
+    """
+    known = cells.values[~cells.gaps] if cells.kind == NUMBERS else np.zeros(0)
+    distinct = np.unique(known)
+    month = distinct % 100
+    looks = (distinct > 150000) & (distinct < 220000) & (month >= 1) & (month <= 12)
+    if len(distinct) < fewest or not np.all(looks & (month == np.round(month))):
+        return cells
+    count = (known // 100 - 1970) * 12 + known % 100 - 1
+    days = np.full(len(cells.values), np.nan)
+    days[~cells.gaps] = _days_of_dates(count.astype(np.int64).astype("datetime64[M]"))
+    return Cells(DATES, days)
+
+
+def read_times(values: Any, argument: str = "time") -> Array:
+    """Times of rows (n,) as numbers: as they are, or days of dates and durations."""
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series):
+        cells = read_cells(series)
+    else:
+        array = np.asarray(values)
+        if array.dtype.kind == "M":
+            cells = Cells(DATES, _days_of_dates(array))
+        elif array.dtype.kind in "biuf":
+            cells = Cells(NUMBERS, array.astype(np.float64))
+        else:
+            cells = parse_dates(code_texts(array.tolist()))
+    cells = parse_months(cells)
+    if cells.kind == TEXTS and all(map(DECIMAL.fullmatch, cells.texts)):
+        cells = parse_months(parse_numbers(cells))
+    if cells.kind == TEXTS:
+        raise ValueError(
+            f"{argument} must hold numbers, dates or ISO text such as 2024-01-31: got "
+            f"{cells.texts[0][:40]!r}."
+        )
+    if cells.gaps.any():
+        raise ValueError(
+            f"{argument} must be known in every row: {cells.gaps.sum()} of "
+            f"{len(cells.values)} are missing. Drop these rows."
+        )
+    return np.asarray(cells.values, dtype=np.float64)
 
 
 def parse_numbers(cells: Cells) -> Cells:

@@ -20,6 +20,7 @@ from priormtl.design.columns import (
     StrayTextError,
     count_texts,
     holds_measurements,
+    parse_months,
     parse_numbers,
     read_cells,
     refuse_strays,
@@ -58,11 +59,12 @@ def learn_table(
     smooth: Any = "auto",
     straight: Sequence[str] = (),
     crossed: Any = "auto",
+    time: str | None = None,
 ) -> tuple[Design, dict[str, Cells]]:
     """Design of a raw table, and the cells of columns that are used.
 
     ``tasks`` are the columns of the task, ``task`` their joint name and ``labels``
-    their values. ``smooth``, ``straight`` and ``crossed`` are those of
+    their values. ``smooth``, ``straight``, ``crossed`` and ``time`` are those of
     ``tabular_model``.
     """
     if isinstance(smooth, str) and smooth not in ("auto", "none"):
@@ -76,7 +78,8 @@ def learn_table(
         if period is not None:
             check_period("smooth", name, period)
     factors = _crossed_columns(crossed)
-    for name in (*tasks, *named, *factors):
+    wanted = (*tasks, *named, *factors, *(() if time is None else (time,)))
+    for name in wanted:
         if name not in frame.columns:
             raise unknown_name("column", name, frame.columns)
     terms, used, left_out = list[Term](), dict[str, Cells](), dict[str, str]()
@@ -88,6 +91,7 @@ def learn_table(
         cells = read_cells(frame.get_column(name))
         if holds_measurements(cells):
             cells = parse_numbers(cells)
+        cells = parse_months(cells)
         if name in factors:
             made: list[Term] = [learn_levels(name, cells)]
             if cells.gaps.any():
@@ -129,7 +133,8 @@ def learn_table(
     if all(isinstance(term, Levels) for term in terms):
         # Models have at least one feature. This one is zero: levels alone explain y.
         terms.append(Gap(tasks[0], tasks[0], alone=True))
-    return Design(settle_names(terms, [task]), task=task, left_out=left_out), used
+    named_terms = settle_names(terms, [task])
+    return Design(named_terms, task=task, left_out=left_out, time=time), used
 
 
 def _warn(message: str) -> None:

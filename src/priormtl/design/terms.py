@@ -35,6 +35,7 @@ from priormtl.design.columns import (
     code_texts,
     count_texts,
     find_name,
+    parse_months,
     quote_name,
     read_cells,
     refuse_strays,
@@ -358,6 +359,8 @@ class Design(Sequence[str]):
         Columns of the task labels and of the targets.
     left_out : mapping from str to str
         Columns of the table that are no features, with the reason in words.
+    time : str, optional
+        Column that orders the rows of each task.
 
     Examples
     --------
@@ -376,6 +379,7 @@ class Design(Sequence[str]):
     task: str | None = None
     target: str | None = None
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
+    time: str | None = None
 
     @classmethod
     def of_names(cls, names: Sequence[str]) -> "Design":
@@ -425,7 +429,8 @@ class Design(Sequence[str]):
     @property
     def is_plain(self) -> bool:
         """Whether it only knows the names of numbers, not of a whole table."""
-        return self.is_numeric and self.task is None and self.missing == "error"
+        known = self.task is not None or self.time is not None
+        return self.is_numeric and not known and self.missing == "error"
 
     @property
     def crossed(self) -> tuple[Levels, ...]:
@@ -474,6 +479,18 @@ class Design(Sequence[str]):
     def derived(self) -> dict[str, list[int]]:
         """Places of the wiggles and categories of each column."""
         return self.wiggles() | self.categories()
+
+    def trend(self) -> tuple[list[int], list[int]]:
+        """Places of the lines of time, and of its wiggles; none without time."""
+        lines, wiggles = list[int](), list[int]()
+        for term, places in self.columns:
+            if term.source == self.time and isinstance(term, Line):
+                lines += range(places.start, places.stop)
+            elif term.source != self.time or not isinstance(term, Curve):
+                continue
+            elif not term.is_periodic:
+                wiggles += range(places.start, places.stop)
+        return lines, wiggles
 
     def tree_features(self) -> list[int]:
         """Places of features from which trees learn.
@@ -664,6 +681,7 @@ class Design(Sequence[str]):
             "task": self.task,
             "target": self.target,
             "left_out": dict(self.left_out),
+            "time": self.time,
         }
 
     @classmethod
@@ -677,10 +695,11 @@ class Design(Sequence[str]):
                 raise TypeError("not a column")
             terms.append(kind.from_plain(settings))
         missing, names = plain["missing"], (plain["task"], plain["target"])
-        if missing not in POLICIES or not all(isinstance(n, str | None) for n in names):
+        known = (*names, plain["time"])
+        if missing not in POLICIES or not all(isinstance(n, str | None) for n in known):
             raise TypeError("not a design")
         left_out = {str(k): str(v) for k, v in dict(plain["left_out"]).items()}
-        return cls(tuple(terms), missing, *names, left_out)
+        return cls(tuple(terms), missing, *names, left_out, plain["time"])
 
 
 def _expand_number(terms: Sequence[Term]) -> Expansion:
@@ -748,12 +767,12 @@ def learn_levels(name: str, cells: Cells, *, is_extra: bool = False) -> Levels:
 
 
 def learn_plain(
-    frame: nw.DataFrame[Any], crossed: Sequence[str] = ()
+    frame: nw.DataFrame[Any], crossed: Sequence[str] = (), time: str | None = None
 ) -> tuple[Design, dict[str, Cells]]:
     """Design of a frame, and the cells of columns that have no numeric type.
 
     Numbers stay as they are, text becomes categories, and columns that are ``crossed``
-    become factors.
+    become factors. The column of ``time`` may hold dates.
     """
     terms, cells = list[Term](), dict[str, Cells]()
     for name in crossed:
@@ -765,10 +784,15 @@ def learn_plain(
             cells[name] = read_cells(series)
             terms.append(learn_levels(name, cells[name]))
             continue
-        if kind.is_numeric() or kind == nw.Boolean:
+        is_number = kind.is_numeric() or kind == nw.Boolean
+        if is_number and name != time:
             terms.append(Line(name, name))
             continue
         cells[name] = column = read_cells(series)
+        if name == time and column.kind != TEXTS:
+            cells[name] = column = parse_months(column)
+            terms.append(Line(name, name, column.kind))
+            continue
         if column.kind not in (NUMBERS, TEXTS):
             raise ValueError(
                 f"X column {name!r} must hold numbers or text: got {column.kind}. "
@@ -781,7 +805,7 @@ def learn_plain(
         terms.append(
             Categories(name, name, column.texts) if is_text else Line(name, name)
         )
-    return Design(quote_clashes(terms)), cells
+    return Design(quote_clashes(terms), time=time), cells
 
 
 def quote_clashes(terms: Sequence[Term]) -> tuple[Term, ...]:
@@ -807,6 +831,7 @@ class Encoded:
     task: Any  # (n,) labels
     crossed: Crossed | None = None
     offset: Array | None = None  # (n,) known part of scores
+    time: Array | None = None  # (n,) of rows, where a column orders them
 
     @property
     def shape(self) -> tuple[int, int]:

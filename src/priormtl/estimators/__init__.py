@@ -51,4 +51,4 @@ from priormtl.estimators.tabular import (
     linear_part,
     tabular_model,
 )
-from priormtl.estimators.task_folds import TaskKFold
+from priormtl.estimators.task_folds import TaskGroupKFold, TaskKFold, TaskTimeSplit

@@ -137,6 +137,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             self._adopt_design(None)
         # Arrays that live on a device are read into memory.
         X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
+        time = self._read_times(X)
         X, labels = self._split_task(X, task)
         X, offset = self._split_offset(X)
         if y is None:
@@ -158,14 +159,19 @@ class MultiTaskEstimator(BaseEstimator, ABC):
                 "y must have one dimension with crossed factors: got shape "
                 f"{targets.shape}."
             )
+        if targets.ndim == 2 and time is not None:
+            raise ValueError(
+                f"y must have one dimension with time: got shape {targets.shape}."
+            )
         if targets.ndim == 2:
             table = self._read_columns(matrix, y, targets, labels, weight, design)
             return replace(table, offset=offset)
         n = len(targets)
         codes, tasks = encode_labels(np.zeros(n, int) if labels is None else labels, n)
         self._targets_are_columns = False
+        known = offset, crossed, time
         if self._targets_are_numbers and weight is None:
-            return Table(matrix, targets, codes, tasks, weight, design, offset, crossed)
+            return Table(matrix, targets, codes, tasks, weight, design, *known)
         # Rows of weight zero are absent: they must not add a class.
         kept = np.ones(n, bool)
         if weight is not None and weight.shape == (n,):
@@ -175,7 +181,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             numbers[kept] = targets[kept]
         elif kept.any():
             numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
-        return Table(matrix, numbers, codes, tasks, weight, design, offset, crossed)
+        return Table(matrix, numbers, codes, tasks, weight, design, *known)
 
     def _read_columns(
         self,
@@ -221,6 +227,10 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         """X without its columns of exposure and offset, and what they add to scores."""
         return X, None
 
+    def _read_times(self, X: Any) -> Array | None:
+        """Times of rows (n,), where a column of X orders them; it stays a feature."""
+        return None
+
     def _adopt_design(self, design: Design | None) -> None:
         """Remember how columns of tables became features; None: they had no names."""
         for name in ("design_", "task_column_", "feature_names_in_"):
@@ -246,7 +256,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             self._frame_library = None if frame is None else frame.implementation.value
             design = X.design if isinstance(X, Encoded) else None
             if frame is not None and column_names(X) is not None:
-                design, cells = learn_plain(frame, self._crossed_columns())
+                time = vars(self).get("time")
+                design, cells = learn_plain(frame, self._crossed_columns(), time)
             elif design is None and self._crossed_columns():
                 raise ValueError(
                     "crossed must name columns of a data frame: got X of type "

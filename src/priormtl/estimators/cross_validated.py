@@ -63,18 +63,21 @@ from priormtl.estimators.splitting import (
     make_splits,
 )
 from priormtl.estimators.summary import spell_choice
-from priormtl.fitted import Fitted, Search
+from priormtl.fitted import Fitted, Search, TimeSpan
 from priormtl.losses import Family, find_family
-from priormtl.model import Solver
+from priormtl.model import Posed, Solver
 from priormtl.priors import given_prior
 from priormtl.selection import (
+    QUESTIONS,
     RULES,
     Calibration,
+    Candidate,
     FamilyLoss,
     MeanAuc,
     RowError,
     Score,
     SearchData,
+    SearchFold,
     SearchResult,
     Setup,
     Split,
@@ -84,10 +87,13 @@ from priormtl.selection import (
     choose_outliers,
     choose_structure,
     count_outlier_paths,
+    deal_groups,
+    deal_rows,
     divide,
     fit_outliers,
     is_word,
     leave_one_out,
+    missing_tasks,
     normal_calibration,
     open_choices,
     propose_outliers,
@@ -96,7 +102,10 @@ from priormtl.selection import (
     search,
     search_outliers,
     search_structures,
+    split_by_fold,
+    strata_of,
     take_test,
+    take_training,
     task_places,
 )
 from priormtl.uncertainty import prediction_variances
@@ -125,6 +134,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     ties: Any = "auto"
     standardize: bool = True
     outlier_strengths: Any = None
+    time: Any = None
+    calibrate: str = "auto"
 
     _dispersion: float | None = None  # of the search
     _scores_from_statistics = False  # whether the default score needs statistics only
@@ -172,6 +183,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 by_class=by_class,
                 whole_tasks=whole_tasks,
             )
+            lacking = any(len(missing_tasks(table, split)) for split in splits)
+            if lacking and not self.outlier_tasks:
+                whole_tasks = True
             divide_rows = partial(self._divide, splits=splits, whole_tasks=whole_tasks)
             factors = () if table.features is None else table.features.crossed
             if table.crossed is not None and all(term.is_extra for term in factors):
@@ -182,8 +196,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 data = data._replace(with_levels=with_levels)
             else:
                 data = divide_rows(table, rows)
-            self._search_and_fit(data, root)
+            question = self._question(table)
+            posed, candidate = self._search_and_fit(data, root)
             self._hold_out(table, splits)
+            if question != self._question(table, "auto"):
+                self._calibrate_for(question, table, posed, candidate)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
@@ -254,8 +271,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         )
         by_default = self._scores_by_default
         by_statistics = by_default and self._scores_from_statistics and family is None
-        scored = list[tuple[TaskData | TaskStatistics, Score]]()
-        for k, (train, split, test) in enumerate(folds):
+        scored = list[SearchFold]()
+        for k, (train, split, missing, test) in enumerate(folds):
             if isinstance(train, TaskData):
                 self._check_training(train, k)
             if by_statistics and test is not None and test.weight.any():
@@ -263,7 +280,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             else:
                 score_by = self._score_rows if by_default else self._scorer
                 score = score_by(take_test(table, split, k), table.tasks)
-            scored.append((train, score))
+            scored.append(SearchFold(train, score, missing))
         return SearchData(whole, scored)
 
     def _prepare_family(self, data: TaskData) -> Family | None:
@@ -308,7 +325,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     # The search, and the fit of what it has chosen.
 
-    def _search_and_fit(self, data: SearchData, root: object) -> None:
+    def _search_and_fit(
+        self, data: SearchData, root: object
+    ) -> tuple[Posed, Candidate]:
         """Search, then learn from all data with the chosen candidate."""
         has_outliers = check_outlier_tasks(self.outlier_tasks)
         solver, told = self._solver(), self.outlier_strengths is not None
@@ -362,6 +381,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             scoring = "neg_mean_squared_error" if family is None else family.scoring[0]
         found = Search(result.without_data(), best, scoring, self.selection)
         self.fitted_ = replace(self.fitted_, search=found, held_out=held_out)
+        return chosen, candidate
 
     def _search(
         self,
@@ -431,15 +451,18 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """Whether every task has a finite intercept of its own in every part."""
         if self._family is not None:
             try:
-                for train, _ in data.folds:
+                for train, _, missing in data.folds:
+                    if len(missing):
+                        return False
                     assert isinstance(train, TaskData)
                     refuse_flat_tasks(train, self._family)
             except ValueError:
                 return False
             return True
         return all(
-            not isinstance(train, TaskStatistics) or bool(np.all(train.weight))
-            for train, _ in data.folds
+            not len(missing)
+            and (not isinstance(train, TaskStatistics) or bool(np.all(train.weight)))
+            for train, _, missing in data.folds
         )
 
     def _hold_out(self, table: Table, splits: Sequence[Split]) -> None:
@@ -459,9 +482,75 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         is_told = isinstance(self, RegressorMixin) or self._family is not None
         if table.codes is not None and held_out.prediction is not None and is_told:
             reliability = fitted.reliability_at(held_out.prediction, table.y)
+        span = None
+        if table.time is not None and table.codes is not None:
+            rows = np.flatnonzero(table.measured()[:, 0])
+            known = table.time[rows], table.codes[rows], len(table.tasks)
+            span = TimeSpan.of(self.time, *known, held_out.horizon)
         self.fitted_ = replace(
-            fitted, held_out=held_out, reliability=reliability, calibration=calibration
+            fitted,
+            held_out=held_out,
+            reliability=reliability,
+            calibration=calibration,
+            span=span,
         )
+
+    def _question(self, table: Table, calibrate: str | None = None) -> str:
+        """For which rows intervals hold; the folds of the search decide by default."""
+        asked = check_choice(
+            "calibrate", calibrate or self.calibrate, ("auto", *QUESTIONS)
+        )
+        if asked == "later" and table.time is None:
+            raise ValueError(
+                'calibrate="later" needs the column of time: got time=None.'
+            )
+        if asked == "tasks" and len(table.tasks) < 2:
+            raise ValueError('calibrate="tasks" needs two tasks or more: got one.')
+        if asked != "auto":
+            return asked
+        return "rows" if table.time is None else "later"
+
+    def _calibrate_for(
+        self, question: str, table: Table, posed: Posed, candidate: Candidate
+    ) -> None:
+        """Learn intervals for another question than that of the folds of the search.
+
+        The chosen model is fitted once more without rows at random, or whole tasks.
+        """
+        fitted, solver = self.fitted_, self._solver()
+        if table.codes is None or fitted.calibration is None:
+            return
+        assert fitted.held_out is not None
+        if question == "rows":
+            folds = deal_rows(strata_of(table, by_class=False), DEFAULT_FOLDS)
+        else:
+            groups = deal_groups(table.codes, min(DEFAULT_FOLDS, len(table.tasks)))
+            folds = np.where(table.measured()[:, 0], groups, -1)
+        names = () if posed.crossed is None else posed.crossed.levels.names
+        crossed = None if table.crossed is None else table.crossed.only(names)
+        table = replace(table, crossed=crossed, time=None)
+        splits, parts = split_by_fold(folds), list[SearchFold]()
+        for k, split in enumerate(splits):
+            train = take_training(table, split, k, whole_tasks=True)
+            score = self._score_rows(take_test(table, split, k), table.tasks)
+            parts.append(SearchFold(train, score, missing_tasks(table, split)))
+        assert fitted.search is not None
+        setup = Setup.of(
+            fitted.search.structure, fitted.search.setup.grid, posed, parts
+        )
+        told = self.outlier_strengths is not None
+        models = refit_folds(setup.trials, candidate, solver, told=told, variances=True)
+        others, residuals = models.on_rows(table, splits, fitted.labels)
+        assert residuals is not None
+        if question == "rows":
+            sizes = fitted.shape[0], len(splits)
+            final = fitted.held_out.final_variances
+            calibration = Calibration.of(residuals, others.models, *sizes, final)
+        else:
+            size, weight = np.abs(residuals.residual), residuals.weight
+            calibration = fitted.calibration.with_new_tasks(size, weight)
+        held_out = fitted.held_out._replace(others=others)
+        self.fitted_ = replace(fitted, calibration=calibration, held_out=held_out)
 
     def _fixed(self, lam: float, theta: float, epsilon: float) -> FixedStrengths:
         """Unfitted estimator of the same model at given strengths."""
@@ -509,8 +598,8 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
         Number of folds, a scikit-learn splitter, or splits. A number gives shuffled,
         reproducible folds that are stratified by task (and class). The only row of a
         task is always used for training; but if there are many such rows and intercepts
-        are tied, they are held out as well. With other splits, every training part must
-        contain every task.
+        are tied, they are held out as well. Tasks of which no row trains are predicted
+        as tasks that were not seen.
     scoring : None, str or callable, default=None
         Score to maximise. None is the negative weighted mean squared error over all
         held-out rows. Other scorers are used as in scikit-learn: they are called
@@ -555,6 +644,17 @@ unseen_tasks, loss, dispersion, exposure, offset
     device : {None, "cpu", "cuda", "cuda:1", ...}, default=None
         Where statistics of folds are held and paths are solved, as in
         :class:`MultiTaskRegressor`.
+    time : str or int, optional
+        Column of X that orders the rows of each task, by name or position: numbers,
+        dates, ISO text, or months such as 202401. It stays a feature. Folds then go
+        forward: each holds out a later stretch of every task, as in
+        :class:`TaskTimeSplit` (at most three; ``cv`` may be a splitter). The final
+        model is fitted to all rows.
+    calibrate : {"auto", "rows", "later", "tasks"}, default="auto"
+        For which rows intervals hold: rows like those of the fit, later rows of known
+        tasks, or rows of new tasks. "auto": "later" with ``time``, else "rows"; in both
+        cases new tasks have wider intervals. "tasks" holds out whole tasks to make sure
+        of these.
     crossed : str or list of str, optional
         Columns of X, a data frame, whose levels have effects of their own in all
         tasks, shrunk to zero, such as the teacher of pupils in many schools. Their
@@ -733,7 +833,7 @@ outlier_tasks_, crossed_effects_, crossed_sd_
             scores = [StatisticsError(test) for test in tests]
             trains, whole = leave_one_out(tests, always)
             self._adopt_features(whole)
-            folds = list(zip(trains, scores, strict=True))
+            folds = list(map(SearchFold, trains, scores))
             self._search_and_fit(SearchData(whole, folds), root)
             assert self.fitted_.held_out is not None
             calibration = normal_calibration(tests, self.fitted_.held_out.models)
@@ -784,7 +884,7 @@ class MultiTaskClassifierCV(ClassificationTasks, CrossValidated):
     feature_prior, penalty, feature_weights, solver, tol, max_iter, task, loss, \
 unseen_tasks
         See :class:`MultiTaskClassifier`.
-    outlier_tasks, outlier_strengths, device, crossed
+    outlier_tasks, outlier_strengths, device, crossed, time, calibrate
         See :class:`MultiTaskRegressorCV`.
 
     Attributes

@@ -42,8 +42,10 @@ def predict_interval(
     -----
     Intervals are made of residuals of held-out rows (CV+), with a noise scale for
     each task; tasks that were not seen get wider intervals. They hold on average
-    over rows like those of the fit. After a fit to statistics there are no rows:
-    then intervals are normal, which a warning says; see ``calibration_.kind``.
+    over rows like those of the fit or, with ``time``, over later rows: then they widen
+    with the time since the last row of the task. After a fit to statistics there are
+    no rows: then intervals are normal, which a warning says; see
+    ``calibration_.kind``.
     """
     coverage = check_coverage(coverage)
     check_is_fitted(self)
@@ -71,6 +73,7 @@ def predict_interval(
 
 def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     """Predictions of rows, with the deviations of fold models."""
+    time = model._read_times(X)
     X, labels = model._split_task(X, task)
     X, offset = model._split_offset(X)
     matrix, m = model._read_features(X, reset=False), len(model.tasks_)
@@ -109,4 +112,7 @@ def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
         scores[:, known] = score_folds(part, rows.codes[known], whole, crossed)[0]
     if offset is not None:
         scores[0] += offset
-    return Spread(scores[0], scores[1:], rows.known(m), unseen)
+    codes, horizon = rows.known(m), np.zeros(len(unseen))
+    if time is not None and final.span is not None:
+        horizon = np.where(unseen, 0.0, time - final.span.ends[codes])
+    return Spread(scores[0], scores[1:], codes, unseen, horizon)

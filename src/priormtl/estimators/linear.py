@@ -28,7 +28,7 @@ from priormtl.data import (
     refuse_crossed,
     score_by_task,
 )
-from priormtl.design import Design, build_frame, find_frame_library
+from priormtl.design import Design, Encoded, build_frame, find_frame_library
 from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.summary import (
     ModelSummary,
@@ -37,6 +37,7 @@ from priormtl.estimators.summary import (
     summarize_fitted,
     summary_tables,
 )
+from priormtl.estimators.task_folds import column_times
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.fitted import (
     VIEWS,
@@ -192,6 +193,15 @@ class LinearMultiTask(MultiTaskEstimator):
         if crossed is None or self.fitted_.crossed is None:
             return scores, codes
         return scores + crossed.forward(self.fitted_.crossed.effects), codes
+
+    def _read_times(self, X: Any) -> Array | None:
+        fitted = self.__dict__.get("fitted_")
+        column = vars(self).get("time")
+        if column is None and fitted is not None and fitted.span is not None:
+            column = fitted.span.column
+        if column is None:
+            return None
+        return X.time if isinstance(X, Encoded) else column_times(X, column)
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)

@@ -22,7 +22,9 @@ from priormtl.selection import (
     Split,
     as_splits,
     deal_rows,
+    most_forward_splits,
     split_by_fold,
+    split_forward,
     strata_of,
     task_places,
 )
@@ -38,6 +40,8 @@ __all__ = [
 
 
 DEFAULT_FOLDS = 5
+# As TaskTimeSplit has them by default: the first of three trains on two fifths.
+HORIZON, MOST_FORWARD = 0.2, 3
 
 
 def make_splits(
@@ -52,7 +56,8 @@ def make_splits(
 ) -> list[Split]:
     """Rows of each split: our folds for a number, else as the splitter says.
 
-    With ``whole_tasks``, our folds may hold out all rows of a task.
+    With ``whole_tasks``, our folds may hold out all rows of a task. Where rows have
+    times, our folds go forward.
     """
     n_folds = DEFAULT_FOLDS if cv is None else cv
     if isinstance(n_folds, bool) or not isinstance(n_folds, Integral):
@@ -64,6 +69,14 @@ def make_splits(
             "groups needs a group-aware splitter such as cv=GroupKFold(): got "
             f"cv={n_folds}."
         )
+    if table.time is not None and table.codes is not None:
+        used = np.flatnonzero(table.measured()[:, 0])
+        known = table.codes[used], table.time[used]
+        count = min(int(n_folds), MOST_FORWARD, most_forward_splits(*known, HORIZON))
+        return [
+            Split(used[train], used[test])
+            for train, test in split_forward(*known, count, HORIZON)
+        ]
     strata = strata_of(table, by_class=by_class)
     kept = strata[:, :0] if whole_tasks else None
     # A table of four rows has four folds by default, not an error.

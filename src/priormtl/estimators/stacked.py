@@ -6,6 +6,7 @@ boosting with the matching loss, in two sizes, and kept as arrays; see
 ``priormtl.trees``.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -23,7 +24,14 @@ from priormtl.estimators.intervals import spread_of
 from priormtl.estimators.progress import show_progress
 from priormtl.fitted import Fitted
 from priormtl.losses import Family, Squared
-from priormtl.selection import Calibration, check_coverage, hold_out, score_folds
+from priormtl.selection import (
+    Calibration,
+    HeldOut,
+    Residuals,
+    check_coverage,
+    hold_out,
+    score_folds,
+)
 from priormtl.trees import Boosted, Trees
 
 SETTINGS: dict[str, Any] = {
@@ -151,6 +159,13 @@ class _Stacked(BaseEstimator):
         offset, rest = np.zeros(len(targets)), (targets, weight)
         if X.offset is not None:
             offset, rest = X.offset, family.without_offset(targets, shares, X.offset)
+        seen = self._held_out_matrix(X, held_out)
+
+        def grow_on(size: Booster, train: Index) -> Trees:
+            rows = train[present[train]]
+            part = None if rest[1] is None else rest[1][rows]
+            return grow(size, matrix[rows], rest[0][rows], part, family, signs)
+
         # Rows of a task that was held out whole do not tell what its own rows add:
         # trees must help with the others, too.
         held = ~np.isnan(linear)
@@ -162,11 +177,8 @@ class _Stacked(BaseEstimator):
             with show_progress(self, None, f"{name}, trees", n_folds, "folds") as done:
                 for fold in range(n_folds):
                     test = folds == fold
-                    train = ~test & present
-                    part = None if rest[1] is None else rest[1][train]
-                    rows = matrix[train], rest[0][train], part
-                    grown.append(grow(size, *rows, family, signs))
-                    scores[test] = grown[-1].predict(matrix[test])
+                    grown.append(grow_on(size, held_out.splits[fold].train))
+                    scores[test] = grown[-1].predict(seen[test])
                     done()
             boosters.append(grown)
             by_trees = np.vstack([by_trees, scores + offset])
@@ -186,20 +198,41 @@ class _Stacked(BaseEstimator):
             if z < LEAST_GAIN:
                 break
         self.fitted_, share = fitted, float(weights.sum())
+
+        def grow_all(trains: Sequence[Index]) -> list[Trees]:
+            """Mixed trees of other training parts."""
+            found = []
+            for train in trains:
+                both = [grow_on(size, train) for size in SIZES[: len(boosters)]]
+                found.append(Trees.mix(both, weights / share))
+            return found
+
         if share > 0.0:
             trees = [
                 Trees.mix(fold_trees, weights / share)
                 for fold_trees in zip(*boosters, strict=True)
             ]
+            final = trees
+            if X.time is not None:  # the folds lack the latest rows
+                final = grow_all([np.flatnonzero(present)])
             mixed = linear + weights @ (by_trees - linear)
             self.fitted_ = replace(
                 fitted,
-                trees=Boosted(share, tuple(trees)),
+                trees=Boosted(share, tuple(final)),
                 held_out=held_out._replace(prediction=mixed),
                 reliability=fitted.reliability_at(mixed[present], targets[present]),
             )
             if isinstance(self, StackedRegressor) and fitted.calibration is not None:
-                calibration = self._calibrate(X, targets, shares, matrix)
+                calibration = self._calibrate(X, targets, shares, trees, held_out)
+                others = held_out.others
+                if others is not None:
+                    trees = grow_all([split.train for split in others.splits])
+                    if fitted.calibration.question == "rows":
+                        calibration = self._calibrate(X, targets, shares, trees, others)
+                    else:
+                        misses = self._residuals(X, targets, shares, trees, others)
+                        sizes = np.abs(misses.residual)
+                        calibration = calibration.with_new_tasks(sizes, misses.weight)
                 self.fitted_ = replace(self.fitted_, calibration=calibration)
         return self
 
@@ -226,6 +259,13 @@ class _Stacked(BaseEstimator):
             for levels, size in zip(X.crossed.codes.T, sizes, strict=True):
                 blocks.append(np.equal.outer(levels, np.arange(size)).astype(float))
         return np.column_stack([*blocks, positions[codes]])
+
+    def _held_out_matrix(self, X: Encoded, held_out: HeldOut) -> Array:
+        """Same, with tasks unseen of which no row trains in the fold of the row."""
+        matrix = self._matrix(X)
+        if held_out.horizon is not None:
+            matrix[np.isnan(held_out.horizon), -1] = np.nan
+        return matrix
 
     def _scores(self, X: Encoded) -> Array:
         """Mixed scores of rows."""
@@ -296,28 +336,50 @@ class StackedRegressor(RegressorMixin, _Stacked):
         assert calibration is not None
         return found.interval(calibration, coverage)
 
-    def _calibrate(
-        self, X: Encoded, y: Array, weight: Array, matrix: Array
-    ) -> Calibration:
-        """Learn from held-out rows how far mixed predictions are off."""
+    def _residuals(
+        self,
+        X: Encoded,
+        y: Array,
+        weight: Array,
+        trees: Sequence[Trees],
+        held_out: HeldOut,
+    ) -> Residuals:
+        """Residuals of mixed predictions of held-out rows."""
         fitted, boosted = self.model_.fitted_, self.fitted_.trees
-        held_out, linear = fitted.held_out, fitted.calibration
         assert boosted is not None
+        assert held_out.folds is not None
         w, codes = boosted.share, self.model_._find_tasks(X.task, len(y))
         levels = self.model_._read_levels(X)
         own, shared = score_folds(X.X, codes, held_out.models, levels)
+        matrix = self._held_out_matrix(X, held_out)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
-        known = 0.0 if X.offset is None else X.offset
-        for k, trees in enumerate(boosted.folds):
-            own[k] += w * (trees.predict(matrix) - own[k]) + known
-            shared[k] += w * (trees.predict(nobody) - shared[k]) + known
-        table = Table(X.X, y, codes, tuple(fitted.labels), weight, None)
+        offset = 0.0 if X.offset is None else X.offset
+        for k, one in enumerate(trees):
+            own[k] += w * (one.predict(matrix) - own[k]) + offset
+            shared[k] += w * (one.predict(nobody) - shared[k]) + offset
+        # Folds of another question than that of the search are not ordered by time.
+        time = X.time if held_out is fitted.held_out else None
+        table = Table(X.X, y, codes, tuple(fitted.labels), weight, None, time=time)
         # The model knows the variances of its own part of predictions.
-        variances = (1.0 - w) ** 2 * held_out.variances
-        rows = hold_out(table, codes, held_out.folds, own, shared, variances)
-        final = (1.0 - w) ** 2 * held_out.final_variances
-        mixed = Calibration.of(rows, None, fitted.shape[0], len(boosted.folds), final)
+        known = held_out._replace(variances=(1.0 - w) ** 2 * held_out.variances)
+        return hold_out(table, codes, known, held_out.folds, own, shared)
+
+    def _calibrate(
+        self,
+        X: Encoded,
+        y: Array,
+        weight: Array,
+        trees: Sequence[Trees],
+        held_out: HeldOut,
+    ) -> Calibration:
+        """Learn from held-out rows how far mixed predictions are off."""
+        fitted, boosted = self.model_.fitted_, self.fitted_.trees
+        assert boosted is not None
+        linear = fitted.calibration
+        rows = self._residuals(X, y, weight, trees, held_out)
+        final = (1.0 - boosted.share) ** 2 * fitted.held_out.final_variances
+        mixed = Calibration.of(rows, None, fitted.shape[0], len(trees), final)
         # Deviations of the linear models are kept with these.
         return mixed._replace(
             coef=linear.coef, intercept=linear.intercept, effects=linear.effects

@@ -26,7 +26,7 @@ from priormtl.data import (
     split_offset_columns,
     split_task_column,
 )
-from priormtl.design import Encoded, Expansion, as_frame, learn_table
+from priormtl.design import Encoded, Expansion, as_frame, learn_table, read_times
 from priormtl.design.columns import Cells
 from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
@@ -51,6 +51,7 @@ def tabular_model(
     smooth: object = "auto",
     trees: str = "auto",
     crossed: object = "auto",
+    time: str | None = None,
     **settings: Any,
 ) -> Pipeline:
     """Build a model that takes raw data frames.
@@ -81,6 +82,10 @@ def tabular_model(
         says, such as the teacher of pupils in many schools. "auto": text columns with
         at least 20 values, and numbers or dates whose values recur in most tasks, if
         held-out rows say that this helps; none with ``outlier_tasks=True``.
+    time : str, optional
+        Column that orders the rows of each task: numbers, dates, ISO text, or months
+        such as 202401. It stays a feature. The model is then chosen, and intervals are
+        made, for later rows of each task.
     **settings
         Further parameters of :class:`MultiTaskRegressorCV` or
         :class:`MultiTaskClassifierCV`.
@@ -123,8 +128,11 @@ def tabular_model(
         )
     known = as_feature_prior(feature_prior) or FeaturePrior(())
     prior = known + FeaturePrior.shrink() + FeaturePrior.smooth()
+    if time is not None and not isinstance(time, str):
+        raise TypeError(f"time must name a column: got {type(time).__name__}.")
     given = {
         "task": task,
+        "time": time,
         "feature_prior": prior,
         "ties": "adaptive",
         "fit_intercept": "tied",
@@ -142,7 +150,7 @@ def tabular_model(
     if settings.get("outlier_tasks") and isinstance(crossed, str) and crossed == "auto":
         crossed = "none"
     known_parts = settings.get("exposure"), settings.get("offset")
-    features = TableFeatures(task, smooth, straight, crossed, *known_parts)
+    features = TableFeatures(task, smooth, straight, crossed, *known_parts, time)
     return TabularPipeline([("features", features), ("model", model)])
 
 
@@ -248,6 +256,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         crossed: object = "auto",
         exposure: str | None = None,
         offset: str | None = None,
+        time: str | None = None,
     ) -> None:
         self.task = task
         self.smooth = smooth
@@ -255,6 +264,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self.crossed = crossed
         self.exposure = exposure
         self.offset = offset
+        self.time = time
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
@@ -281,6 +291,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             self.smooth,
             self.straight,
             self.crossed,
+            self.time,
         )
         straight = design.straighten()
         # More curves than rows are hardly told apart, and take long from 500 on.
@@ -308,7 +319,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         frame, offset = self._split_offset(frame)
         X = self.design_.encode(frame, cells)
         levels = self.design_.read_levels(frame, cells)
-        return Encoded(self.design_, X, labels, levels, offset)
+        time = None
+        if (column := self.design_.time) is not None:
+            time = read_times(frame.get_column(column), f"time column {column!r}")
+        return Encoded(self.design_, X, labels, levels, offset, time)
 
     def _split_offset(
         self, frame: nw.DataFrame[Any]
@@ -345,7 +359,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             return frame
         names = frame.columns  # asking the frame again takes a time that grows with it
         present = set(names)
-        for name in (*find_task_columns(self.task, names), *self.design_.sources):
+        wanted = (*find_task_columns(self.task, names), *self.design_.sources)
+        for name in (*wanted, *([self.design_.time] if self.design_.time else ())):
             if name not in present:
                 raise absent_name("X lacks the column", name, names)
         return frame

@@ -1,4 +1,9 @@
-"""Folds: rows dealt out evenly within tasks, and training parts by merging."""
+"""Folds: rows dealt out within tasks, forward in time, or by task; training parts.
+
+``deal_rows`` deals the rows of each task to all folds, ``split_forward`` holds out
+later stretches of every task, and ``deal_groups`` whole tasks. Tasks that a training
+part lacks stay in the model, as ones of which nothing is known.
+"""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import replace
@@ -9,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Index
+from priormtl._arrays import Array, Index
 from priormtl.data import (
     Table,
     TaskData,
@@ -64,6 +69,76 @@ def deal_rows(
             "task stays in training); use fewer folds or more rows."
         )
     return folds
+
+
+def deal_groups(codes: Index, n_folds: int, *, seed: Any = SEED) -> Index:
+    """Fold of each row (n,), the same for all rows of a group.
+
+    Groups are shuffled, and each goes to the fold with the fewest rows so far, the
+    largest ones first.
+    """
+    counts = np.bincount(codes)
+    if len(counts) < n_folds:
+        raise FoldsError(
+            f"n_splits must be at most the number of tasks: got {n_folds} for "
+            f"{len(counts)} tasks."
+        )
+    shuffled = np.random.default_rng(seed).permutation(len(counts))
+    fold, size = np.empty(len(counts), np.intp), np.zeros(n_folds)
+    for group in shuffled[np.argsort(-counts[shuffled], kind="stable")]:
+        fold[group] = np.argmin(size)
+        size[fold[group]] += counts[group]
+    return fold[codes]
+
+
+def split_forward(
+    codes: Index, time: Array, n_splits: int, horizon: float
+) -> list[Split]:
+    """Splits whose test parts are later than their training parts, task by task.
+
+    The last split holds out the last ``horizon`` of the distinct times of each task,
+    the one before it the stretch before that, and so on; rows after a stretch do not
+    train. A task sits a split out where nothing of it would train; with a single time,
+    it always trains.
+    """
+    order = np.lexsort([time, codes])
+    task, moment = codes[order], time[order]
+    first = np.diff(task, prepend=-1) != 0
+    is_new = first | (np.diff(moment, prepend=np.nan) != 0)
+    running = np.cumsum(is_new)
+    starts = running[first]  # of the first time of each task
+    rank = np.empty(len(codes), np.intp)
+    rank[order] = running - starts[np.cumsum(first) - 1]
+    present = codes[order][first]
+    times = np.zeros(codes.max() + 1, np.intp)  # distinct ones of each task
+    times[present] = np.diff([*starts, running[-1] + 1])
+    stretch = np.maximum(np.rint(horizon * times), 1).astype(np.intp)
+    # Where all of a task would be held out, its first time trains.
+    stretch = np.minimum(stretch, np.maximum(times - 1, 0))
+    splits = list[Split]()
+    for back in range(n_splits, 0, -1):
+        cut = (times - back * stretch)[codes]
+        known = cut > 0
+        train = known & (rank < cut)
+        test = known & ~train & (rank < cut + stretch[codes])
+        if test.any():
+            splits.append(Split(np.flatnonzero(train), np.flatnonzero(test)))
+    if len(splits) < n_splits:
+        most = int((times.max() - 1) // max(int(stretch.min()), 1))
+        raise FoldsError(
+            f"n_splits must leave earlier rows to train on in every split: got "
+            f"{n_splits} splits of horizon {horizon:g} for tasks of at most "
+            f"{times.max()} times; use at most {max(most, 0)} splits."
+        )
+    return splits
+
+
+def most_forward_splits(codes: Index, time: Array, horizon: float) -> int:
+    """How many splits half of the tasks can take part in, at least one."""
+    pairs = np.unique(np.column_stack([codes, time]), axis=0)
+    times = np.bincount(pairs[:, 0].astype(np.intp))
+    typical = int(np.median(times[times > 1])) if np.any(times > 1) else 1
+    return max((typical - 1) // max(round(horizon * typical), 1), 1)
 
 
 def split_by_fold(folds: Index) -> list[Split]:
@@ -164,6 +239,7 @@ class Fold(NamedTuple):
 
     train: TaskData | TaskStatistics
     split: Split
+    missing: Index  # tasks of which no row trains
     test: TaskStatistics | None  # None where statistics were not computed
 
 
@@ -182,14 +258,15 @@ def divide(
     statistics, and those of the other parts train; otherwise, or ``by_rows``, rows do.
     """
     folds = None if by_rows else find_partition(splits, int(table.X.shape[0]))
+    missing = [missing_tasks(table, split) for split in splits]
     if folds is None:
         rows = []
         for k, split in enumerate(splits):
             rows.append(take_training(table, split, k, whole_tasks=whole_tasks))
-        return data, list(map(Fold, rows, splits, repeat(None)))
+        return data, list(map(Fold, rows, splits, missing, repeat(None)))
     *tests, always = summarize_parts(table, folds, device)
     trains, whole = leave_one_out(tests, always, whole_tasks=whole_tasks)
-    return whole, list(map(Fold, trains, splits, tests))
+    return whole, list(map(Fold, trains, splits, missing, tests))
 
 
 def take_training(
@@ -200,19 +277,38 @@ def take_training(
     Where ``whole_tasks`` may be left out, one of their rows stays with next to no
     weight: ties weigh so much more that it says nothing.
     """
-    part = table.take(split.train)
-    known = set(part.tasks)
-    missing = [task for task in table.tasks if task not in known]
-    if not missing or not whole_tasks or table.codes is None:
-        refuse_missing(number, missing)
-        return part.to_tasks()
-    first = split.test[np.unique(table.codes[split.test], return_index=True)[1]]
-    absent = np.isin(table.codes[first], task_places(missing, table.tasks))
+    missing = missing_tasks(table, split)
+    if not len(missing) or not whole_tasks or table.codes is None:
+        refuse_missing(number, [table.tasks[i] for i in missing])
+        return table.take(split.train).to_tasks()
+    measured = np.flatnonzero(table.measured()[:, 0])
+    codes, first = np.unique(table.codes[measured], return_index=True)
+    kept = measured[first[np.isin(codes, missing)]]
     weight = np.ones(len(table)) if table.weight is None else table.weight.copy()
     faint = 1e-8  # weight of a row that only keeps its task's place
-    weight[first[absent]] = faint * table.mean_weight()
-    rows = np.sort(np.concatenate([split.train, first[absent]]))
+    weight[kept] = faint * table.mean_weight()
+    rows = np.union1d(split.train, kept)
     return replace(table, weight=weight).take(rows).to_tasks()
+
+
+def missing_tasks(table: Table, split: Split) -> Index:
+    """Positions of the tasks of which no row trains."""
+    measured = table.measured()[split.train]
+    if table.codes is None:
+        return np.flatnonzero(~measured.any(axis=0))
+    known = table.codes[split.train][measured[:, 0]]
+    return np.flatnonzero(np.bincount(known, minlength=len(table.tasks)) == 0)
+
+
+def fill_missing(coef: Array, intercept: Array, missing: Index) -> tuple[Array, Array]:
+    """Coefficients (…, m, d) and intercepts (…, m), with the mean for missing tasks."""
+    if not len(missing):
+        return coef, intercept
+    coef, intercept = coef.copy(), intercept.copy()
+    known = np.setdiff1d(np.arange(coef.shape[-2]), missing)
+    coef[..., missing, :] = coef[..., known, :].mean(axis=-2, keepdims=True)
+    intercept[..., missing] = intercept[..., known].mean(axis=-1, keepdims=True)
+    return coef, intercept
 
 
 def take_test(table: Table, split: Split, number: int) -> Table:

@@ -32,7 +32,14 @@ wider intervals than one of two hundred, whose residuals are most of all. Where
 residuals contradict, smaller shares of v are used, down to none.
 
 Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
-mean of the other tasks in the model of the fold.
+mean of the other tasks in the model of the fold; or, where whole tasks were held out,
+of the residuals of these.
+
+**Later rows.** Where folds go forward in time, residuals grow with the horizon h, the
+time since the last training row of the task: s² is multiplied by 1 + r hᵖ, with p = 1,
+as for a level that drifts, or p = 2, as for a wrong slope, and r ≥ 0, whichever are
+most likely. Models of such folds end at different times, so that their differences say
+nothing of the final one: intervals are made of residuals alone.
 """
 
 from collections.abc import Hashable, Sequence
@@ -47,12 +54,13 @@ from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics, score_by_task
 from priormtl.design import Crossed
 from priormtl.model import Solver
-from priormtl.selection.folds import Split
+from priormtl.selection.folds import Split, fill_missing
 from priormtl.selection.outliers import fit_outliers
 from priormtl.selection.search import Candidate, Trial
 from priormtl.uncertainty import prediction_variances, task_errors
 
 __all__ = [
+    "QUESTIONS",
     "Calibration",
     "FoldModels",
     "HeldOut",
@@ -85,6 +93,9 @@ CAUTION = 2.0  # factor of the rows that the common scale counts for
 MIXED = 1.25  # times the correction for smaller training parts
 
 
+QUESTIONS = ("rows", "later", "tasks")
+
+
 class HeldOut(NamedTuple):
     """Predictions of rows by models that were not fitted to them, and these models."""
 
@@ -95,6 +106,13 @@ class HeldOut(NamedTuple):
     # (n,) scores, NaN for rows that were never held out; None without rows
     prediction: Array | None = None
     folds: Index | None = None  # (n,) fold in which each row was held out, or −1
+    splits: Sequence[Split] = ()
+    # (n,) time since the last training row of the task in the fold of the row, zero
+    # without time; NaN where no row of the task trains.
+    horizon: Array | None = None
+    # Models of other folds than those of the search, where intervals hold for another
+    # question than it.
+    others: "HeldOut | None" = None
 
     def on_rows(
         self, table: Table, splits: Sequence[Split], tasks: Sequence[Hashable]
@@ -105,7 +123,7 @@ class HeldOut(NamedTuple):
         prediction of a row.
         """
         n = len(table)
-        folds, prediction = np.full(n, -1), np.full(n, np.nan)
+        folds, prediction = np.full(n, -1, np.intp), np.full(n, np.nan)
         for k, split in enumerate(splits):
             folds[split.test] = k
         codes, known = codes_among(table, tasks)
@@ -118,10 +136,15 @@ class HeldOut(NamedTuple):
         if codes is not None:
             held = own[np.maximum(dealt, 0), np.arange(n)]
             prediction = np.where(dealt >= 0, held, np.nan)
-        residuals = None
-        if self.variances.size:
-            residuals = hold_out(table, codes, dealt, own, shared, self.variances)
-        return self._replace(prediction=prediction, folds=folds), residuals
+        held_out = self._replace(
+            prediction=prediction,
+            folds=folds,
+            splits=splits,
+            horizon=_horizons(table, codes, splits, len(tasks)),
+        )
+        if not self.variances.size:
+            return held_out, None
+        return held_out, hold_out(table, codes, held_out, dealt, own, shared)
 
 
 def refit_folds(
@@ -157,6 +180,7 @@ def refit_folds(
                 posed, solution = fit_outliers(posed, solution, solver, strength)
                 coef = solution.point.total
             known = coef.T / posed.scale, solution.intercept
+        known = fill_missing(*known, trial.missing)
         coefs.append(known[0])
         intercepts.append(known[1])
         effects.append(posed.effects)
@@ -177,6 +201,8 @@ class Residuals(NamedTuple):
     unseen: Array  # (n,) of the mean of the other tasks in that model
     spread: Array  # (n,) mean squared difference to the other fold models
     variance: Any = 0.0  # (n,) of the prediction, over that of the noise, by the model
+    horizon: Array | None = None  # (n,) see ``HeldOut``
+    is_later: bool = False  # whether folds go forward in time
 
 
 class Calibration(NamedTuple):
@@ -191,6 +217,10 @@ class Calibration(NamedTuple):
     coef: Array  # (folds, m, d) of fold models, minus their mean
     intercept: Array  # (folds, m) likewise
     effects: Array  # (folds, levels) likewise
+    growth: Array = np.zeros(0)  # r and p of later rows; may be none
+    # For which rows intervals hold: those like the ones of the fit, later ones, or
+    # those of new tasks that were held out as a whole.
+    question: str = "rows"
 
     @classmethod
     def of(
@@ -206,6 +236,8 @@ class Calibration(NamedTuple):
         ``variances`` (m,) are those of predictions of the final model, over the noise.
         """
         used = ~np.isnan(rows.residual) & (rows.weight > 0)
+        if rows.horizon is not None and not np.all(np.isnan(rows.horizon[used])):
+            used &= ~np.isnan(rows.horizon)
         codes, weight, spread = (rows.codes[used], rows.weight[used], rows.spread[used])
         size, unseen = np.abs(rows.residual[used]), np.abs(rows.unseen[used])
         if weight.sum() == 0:
@@ -221,6 +253,12 @@ class Calibration(NamedTuple):
         places, factors, by_size = _scale_by_size(prediction, plain, weight)
         scale, by_task = _scales(plain / by_size, weight, codes, n_tasks)
         scale, own = scale * of_task, by_model * by_size * by_task
+        growth, question = np.zeros(0), "rows"
+        if rows.is_later:
+            assert rows.horizon is not None
+            spread, question = np.zeros(len(spread)), "later"
+            growth = _growth(size / own, weight, rows.horizon[used])
+            own = own * _widening(growth, rows.horizon[used])
         # (K − 1)² / 2K times the mean squared difference of two fold models is the
         # jackknife variance v. Their differences at x widen intervals, too. Models that
         # fit their rows closely differ less at new rows, hence the bound.
@@ -234,20 +272,30 @@ class Calibration(NamedTuple):
         kept = FoldModels(
             np.zeros((0, n_tasks, d)), np.zeros((0, n_tasks)), np.zeros((0, 0))
         )
-        if models is not None and len(models.coef) <= 10:
+        if models is not None and len(models.coef) <= 10 and not rows.is_later:
             kept = models
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
         wider = 1.0 + 1.0 / max(n_tasks, 2)
         beyond = wider * _quantiles(unseen, weight)
         knots = _quantiles(scaled, weight)
-        deviations = map(_compact, kept)
-        return cls("cv+", scale, places, factors, knots, beyond, *deviations)
+        return cls(
+            "cv+",
+            scale,
+            places,
+            factors,
+            knots,
+            beyond,
+            *(_compact(kept.coef), _compact(kept.intercept), _compact(kept.effects)),
+            growth,
+            question,
+        )
 
     def fits(self, m: int, d: int) -> bool:
         """Whether it is one of m tasks and d features, as files must be."""
-        parts, folds = self[1:], len(self.coef)
-        fits = self.kind in ("cv+", "normal") and self.scale.shape == (m,)
+        parts, folds = self[1:-1], len(self.coef)
+        fits = self.question in QUESTIONS and self.growth.shape in ((0,), (2,))
+        fits &= self.kind in ("cv+", "normal") and self.scale.shape == (m,)
         fits &= self.knots.ndim == self.unseen.ndim == 1
         fits &= len(self.knots) > 1 and len(self.unseen) > 1
         fits &= self.places.ndim == 1 and self.places.shape == self.factors.shape
@@ -262,8 +310,27 @@ class Calibration(NamedTuple):
         """Normal distributions with these deviations, of tasks and of new ones."""
         knots = norm.ppf(0.5 + 0.5 * _levels(MOST_KNOTS))
         m, empty = len(scale), np.zeros(0)
-        none = map(_compact, map(np.zeros, ((0, m, d), (0, m), (0, 0))))
-        return cls("normal", scale, empty, empty, knots, unseen * knots, *none)
+        coef, intercept, effects = (
+            np.zeros((0, m, d)),
+            np.zeros((0, m)),
+            np.zeros((0, 0)),
+        )
+        return cls(
+            "normal",
+            scale,
+            empty,
+            empty,
+            knots,
+            unseen * knots,
+            *(_compact(coef), _compact(intercept), _compact(effects)),
+        )
+
+    def with_new_tasks(self, size: Array, weight: Array) -> Self:
+        """The same, with absolute residuals of tasks that were held out as a whole."""
+        wider = 1.0 + 1.0 / max(len(self.scale), 2)  # see ``of``
+        known = ~np.isnan(size) & (weight > 0)
+        unseen = wider * _quantiles(size[known], weight[known])
+        return self._replace(unseen=unseen, question="tasks")
 
     def interval(
         self,
@@ -271,16 +338,19 @@ class Calibration(NamedTuple):
         deviations: Array,
         codes: Index,
         unseen: Any,
+        horizon: Any,
         coverage: float,
     ) -> Array:
         """Lower and upper ends (n, 2).
 
-        ``deviations`` (folds, n) are predictions of fold models minus their mean.
+        ``deviations`` (folds, n) are predictions of fold models minus their mean,
+        ``horizon`` (n,) is the time since the last training row of the task.
         """
         half = np.empty((len(prediction), 2))
         scale = self.scale[codes]
         if len(self.places):
             scale = scale * np.interp(prediction, self.places, self.factors)
+        scale = scale * _widening(self.growth, horizon)
         q = _quantile(self.knots, coverage)
         half[:] = q
         if len(deviations) and q > 0:
@@ -370,6 +440,51 @@ def _scale_by_size(
     factors = scale[used] / np.average(scale[groups], weights=weight)
     here = np.interp(prediction, places, factors)
     return places, factors, here * own / scale[groups]
+
+
+def _widening(growth: Array, horizon: Any) -> Any:
+    """Factor of the scale at each horizon: (1 + r hᵖ)^½."""
+    if not len(growth):
+        return 1.0
+    rate, power = growth.tolist()
+    return np.sqrt(1.0 + rate * np.maximum(horizon, 0.0) ** power)
+
+
+def _growth(size: Array, weight: Array, horizon: Array) -> Array:
+    """Rate and power by which variances grow with the horizon; the rate may be zero."""
+    unit = float(np.average(horizon, weights=weight))
+    if not unit > 0:
+        return np.array([0.0, 1.0])
+
+    def fits(growth: Array) -> float:
+        """Log-likelihood of exponential sizes, with their common scale at its best."""
+        s = np.broadcast_to(_widening(growth, horizon), size.shape)
+        common = np.average(size / s, weights=weight)
+        return -float(weight @ np.log(s) + weight.sum() * np.log(max(common, 1e-300)))
+
+    shares = np.array([0.0, *np.geomspace(0.1, 100.0, 13)])  # at the mean horizon
+    grid = [
+        np.array([share / unit**power, power])
+        for power in (1.0, 2.0)
+        for share in shares
+    ]
+    return max(grid, key=fits)
+
+
+def _horizons(
+    table: Table, codes: Index | None, splits: Sequence[Split], m: int
+) -> Array:
+    """Time since the last training row of each row's task, in the fold of the row."""
+    horizon = np.zeros(len(table))
+    if codes is None:
+        return horizon
+    time = np.zeros(len(table)) if table.time is None else table.time
+    for train, test in splits:
+        ends = np.full(m, -np.inf)
+        np.maximum.at(ends, codes[train], time[train])
+        since = time[test] - ends[codes[test]]
+        horizon[test] = np.where(np.isfinite(since), since, np.nan)
+    return horizon
 
 
 def _scales(size: Array, weight: Array, codes: Index, m: int) -> tuple[Array, Array]:
@@ -510,20 +625,22 @@ def score_folds(
 def hold_out(
     table: Table,
     codes: Index | None,
+    held_out: HeldOut,
     folds: Index,
     own: Array,
     shared: Array,
-    variances: Array,
 ) -> Residuals:
     """Residuals of held-out rows, given scores (folds, n) of all fold models.
 
-    ``variances`` (folds, m) are those of predictions, over the noise.
+    ``folds`` (n,) are those of rows that count, else −1.
     """
+    variances, horizon = held_out.variances, held_out.horizon
     m = variances.shape[1]
     y, weight = table.y, np.ones(1) if table.weight is None else table.weight
     if codes is None:
         weight = weight if weight.ndim == 2 else weight[:, np.newaxis]
         codes, folds = np.tile(np.arange(m), len(y)), np.repeat(folds, m)
+        horizon = None if horizon is None else np.repeat(horizon, m)
     weight = np.broadcast_to(weight, y.shape).ravel() * (folds >= 0)
     place = np.maximum(folds, 0), np.arange(len(folds))
     held, shared = own[place], shared[place]
@@ -532,7 +649,8 @@ def hold_out(
         shared = (m * shared - held) / (m - 1)
     residuals = y.ravel() - held, y.ravel() - shared
     variance = variances[place[0], codes]
-    return Residuals(codes, weight, held, *residuals, spread, variance)
+    parts = codes, weight, held, *residuals, spread, variance, horizon
+    return Residuals(*parts, table.time is not None)
 
 
 class Spread(NamedTuple):
@@ -542,6 +660,7 @@ class Spread(NamedTuple):
     deviations: Array  # (folds, n) of fold models from their mean
     codes: Index  # (n,) known tasks; of unseen ones the first of those averaged
     unseen: Any  # (n,) bool
+    horizon: Any = 0.0  # (n,) time since the last training row of the task
 
     def interval(self, calibration: Calibration, coverage: float) -> Array:
         """Lower and upper ends (n, 2)."""

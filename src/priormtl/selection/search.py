@@ -21,7 +21,7 @@ from joblib import Parallel, delayed
 from scipy.stats import norm, rankdata
 from threadpoolctl import threadpool_limits
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl._processes import leaving_interrupts
 from priormtl.data import StackedRows, TaskData, TaskStatistics
 from priormtl.exceptions import FoldsError, TooLargeError
@@ -29,6 +29,7 @@ from priormtl.losses import row_slopes
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import curves_of
 from priormtl.reml import Ties
+from priormtl.selection.folds import fill_missing
 from priormtl.selection.scores import Score, score_given
 from priormtl.selection.structure import Choices, Grid, Strengths, Structure
 from priormtl.solvers import StopReason
@@ -37,6 +38,7 @@ __all__ = [
     "RULES",
     "Candidate",
     "SearchData",
+    "SearchFold",
     "SearchResult",
     "Setup",
     "Trial",
@@ -67,13 +69,23 @@ class Trial(NamedTuple):
     posed: Posed
     score: Score
     train: TaskData | TaskStatistics | None = None  # with crossed factors
+    # Tasks of which no row trains, where nothing ties them to the others.
+    missing: Index = np.zeros(0, np.intp)
+
+
+class SearchFold(NamedTuple):
+    """What trains and what scores in a split, and tasks of which no row trains."""
+
+    train: TaskData | TaskStatistics
+    score: Score
+    missing: Index = np.zeros(0, np.intp)
 
 
 class SearchData(NamedTuple):
     """All data, and for each split what trains and what scores."""
 
     whole: TaskData | TaskStatistics
-    folds: Sequence[tuple[TaskData | TaskStatistics, Score]]
+    folds: Sequence[SearchFold]
     # The same as rows with crossed factors, where these are for the folds to choose.
     with_levels: "Callable[[], SearchData] | None" = None
 
@@ -98,18 +110,21 @@ class Setup(NamedTuple):
         structure: Structure,
         grid: Grid,
         posed: Posed,
-        folds: Sequence[tuple[TaskData | TaskStatistics, Score]],
+        folds: Sequence[SearchFold],
     ) -> Self:
         """Pose a model on the training part of each fold, as it is on all data."""
         trials = []
-        for data, score in folds:
-            part = posed.model.pose(data, posed.estimate)
+        model = posed.model
+        tied = model.fit_intercept == "tied" and model.task_prior is not None
+        for data, score, missing in folds:
+            part = model.pose(data, posed.estimate)
+            untied = missing[:0] if tied else missing
             if part.crossed is None:
-                trials.append(Trial(part, score))
+                trials.append(Trial(part, score, missing=untied))
             else:
                 names, effects = part.crossed.levels.names, part.crossed.effects
                 scored = score_given(score, names, effects)
-                trials.append(Trial(part, scored, data))
+                trials.append(Trial(part, scored, data, untied))
         return cls(structure, grid, posed, trials)
 
     def paths(self) -> list[tuple[int, float, float]]:
@@ -489,12 +504,12 @@ def _run_path(
     lams: Array, trial: Trial, solver: Solver, theta: float, epsilon: float
 ) -> PathScores:
     """Solve for decreasing lam, then score all solutions at once."""
-    posed, score, _ = trial
+    posed, score, _, missing = trial
     known = posed.estimated() if epsilon == 1.0 and 0.0 in lams else None
     if known is not None and len(lams) == 1:
         begin = perf_counter()
         coef, intercept = known
-        scores = score(coef[np.newaxis], intercept[np.newaxis])
+        scores = score(*fill_missing(coef[np.newaxis], intercept[np.newaxis], missing))
         taken = np.array([perf_counter() - begin])
         return PathScores(scores, np.zeros(1), taken, 0)
     order = np.argsort(-lams, kind="stable")
@@ -508,7 +523,8 @@ def _run_path(
         seconds.append(solution.seconds)
         if solution.reason is not StopReason.GAP:
             unsolved += not solver.accepts(problem, solution.certificate)
-    scores = score(np.stack(coefs) / posed.scale, np.stack(intercepts))
+    found = np.stack(coefs) / posed.scale, np.stack(intercepts)
+    scores = score(*fill_missing(*found, missing))
     each = (perf_counter() - begin) / len(lams)
     back = np.argsort(order)
     return PathScores(
