@@ -1,5 +1,14 @@
 """What was observed: samples of many tasks, and the statistics that replace them."""
 
+from priormtl.data.blocks import (
+    Block,
+    Chunk,
+    HeldTasks,
+    Sums,
+    Tasks,
+    chosen_tasks,
+    compress,
+)
 from priormtl.data.device import (
     DeviceGrams,
     DeviceRows,

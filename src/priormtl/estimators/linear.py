@@ -30,6 +30,7 @@ from priormtl.data import (
 )
 from priormtl.design import Design, Encoded, build_frame, find_frame_library
 from priormtl.estimators.base import MultiTaskEstimator
+from priormtl.estimators.many_tasks import fit_many, held_tasks
 from priormtl.estimators.summary import (
     ModelSummary,
     plain_labels,
@@ -480,6 +481,11 @@ class FixedStrengths(LinearMultiTask):
         if is_regressor and family is not None and self.fit_intercept is True:
             assert isinstance(data, TaskData)
             refuse_flat_tasks(data, family)
+        if self.solver == "auto" and not (self.outlier_tasks or self.warm_start):
+            tasks = held_tasks(data, model := self._model())
+            if tasks is not None:
+                self.fitted_ = fit_many(self, model, tasks, self._solver().tol)
+                return
         posed, solution = self._solve(None, data)
         self._publish(data, posed, solution, bool(self.outlier_tasks))
 

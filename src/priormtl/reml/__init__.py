@@ -2,8 +2,20 @@
 
 from priormtl.reml.logistic import estimate_logistic_ties
 from priormtl.reml.rows import estimate_from_rows, suits_rows
+from priormtl.reml.sums import (
+    Estimate,
+    SumModel,
+    Survey,
+    estimate_on_sums,
+    sample,
+    survey,
+    turned,
+    whitened,
+)
 from priormtl.reml.ties import (
     COMMON,
+    SAMPLED_TASKS,
+    TIGHTEST,
     CrossedEffects,
     Families,
     Precision,
@@ -13,12 +25,22 @@ from priormtl.reml.ties import (
 
 __all__ = [
     "COMMON",
+    "SAMPLED_TASKS",
+    "TIGHTEST",
     "CrossedEffects",
+    "Estimate",
     "Families",
     "Precision",
+    "SumModel",
+    "Survey",
     "Ties",
     "estimate_from_rows",
     "estimate_logistic_ties",
+    "estimate_on_sums",
     "estimate_ties",
+    "sample",
     "suits_rows",
+    "survey",
+    "turned",
+    "whitened",
 ]

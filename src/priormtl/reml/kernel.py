@@ -215,3 +215,25 @@ def smooth(
             mean[r] += gain * (mean[after] - decay * mean[r])
             variance[r] += gain * gain * (variance[after] - spread)
             link[r] = gain * variance[after]
+
+
+def add_traces(Y: Array, half: Array, out: Array) -> None:
+    """Add diag(G − G K G) to ``out`` (k,), G = Yᵀ Y of each task.
+
+    ``Y`` is (b, r, k), ``half`` is Y Hᵀ with K = Hᵀ H.
+    """
+    b, r, k = Y.shape
+    column = np.empty(k)
+    for i in range(b):
+        for p in range(r):
+            for j in range(k):
+                out[j] += Y[i, p, j] * Y[i, p, j]
+        for a in range(k):
+            for j in range(k):
+                column[j] = 0.0
+            for p in range(r):
+                share = half[i, p, a]
+                for j in range(k):
+                    column[j] += share * Y[i, p, j]
+            for j in range(k):
+                out[j] -= column[j] * column[j]

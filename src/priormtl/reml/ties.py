@@ -242,7 +242,7 @@ class Evidence:
         return found.traces - squares, information
 
 
-def _maximise(
+def maximise(
     evidence: Evidence, unit: float, allowed: Index, tolerance: float
 ) -> Evidence:
     """Newton's method on log t with the average information, damped, in a box.
@@ -665,7 +665,7 @@ class Scaled:
         """Likelihood at its maximum, up to a gain in twice its logarithm."""
         settled_per_task = 1e-6  # the same, where it is more
         least = max(tolerance, settled_per_task * self.laplacian.m)
-        return _maximise(start, self.unit, self.allowed, least)
+        return maximise(start, self.unit, self.allowed, least)
 
     def to_ties(self, best: Evidence, kinds: RowKinds, level: Array | None) -> Ties:
         """Estimate in the units of the data."""

@@ -1,0 +1,137 @@
+"""Fits of many small tasks from sums over them, in memory or where their rows are."""
+
+import os
+import warnings
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
+
+from priormtl.data import HeldTasks, StackedRows, TaskData, Tasks, TaskStatistics
+from priormtl.fitted import Certificate, Fitted, task_array
+from priormtl.model import Model
+from priormtl.partitioned import PartitionedFit, TaskTable, fit_tasks, refusal
+from priormtl.uncertainty import StandardErrors
+
+if TYPE_CHECKING:
+    from priormtl.estimators.linear import LinearMultiTask
+
+# Tasks from which on a fit adds up sums over them: elimination over a graph of tasks
+# takes 8 s for 20,000 tasks over 20 features, sums over them 2 s.
+MANY = 5000
+
+
+def held_tasks(data: TaskData | TaskStatistics, model: Model) -> HeldTasks | None:
+    """Blocks of rows in memory, where a fit adds up sums over tasks; else None."""
+    if not isinstance(data, StackedRows) or issparse(data.X) or len(data.tasks) < MANY:
+        return None
+    if data.crossed is not None or refusal(model) is not None:
+        return None
+    return HeldTasks.of(
+        task_array(data.tasks),
+        data.starts,
+        (data.X, data.y, data.weight),
+        offset=data.offset,
+        as_rows=model.family is not None,
+        n_threads=count_threads(),
+    )
+
+
+def count_threads() -> int:
+    """Processors that this process may use."""
+    ours = getattr(os, "sched_getaffinity", None)
+    return len(ours(0)) if ours else os.cpu_count() or 1
+
+
+def fit_many(
+    estimator: "LinearMultiTask", model: Model, tasks: Tasks, tol: float
+) -> Fitted:
+    """Fit tasks where they are, and collect their coefficients."""
+    # Blocks are worked on in threads of our own.
+    with threadpool_limits(1, user_api="blas"):
+        found = fit_tasks(model, tasks, tol)
+        tables = tasks.collect(found.readout.table)
+    warn_of_gap(found, tol)
+    return to_fitted(estimator, found, tables)
+
+
+def warn_of_gap(found: PartitionedFit, tol: float) -> None:
+    """Warn unless the duality gap has reached the tolerance."""
+    if found.gap > tol * found.unit:
+        warnings.warn(
+            f"not converged: the duality gap is {found.gap:.3g}, "
+            f"{found.gap / found.unit:.3g} of the squared targets, above tol={tol:g}, "
+            f"after {found.n_iter} steps. Use standardize=True, or remove features "
+            "that are near copies.",
+            ConvergenceWarning,
+            stacklevel=6,
+        )
+
+
+def to_fitted(
+    estimator: "LinearMultiTask", found: PartitionedFit, tables: list[TaskTable]
+) -> Fitted:
+    """What was learned, with the coefficients of all tasks."""
+    known = dict(vars(estimator))
+    weight, coef, squares, deviance = (
+        np.concatenate([table[part] for table in tables]) for part in range(1, 5)
+    )
+    intercept, slopes = coef[:, 0].copy(), np.ascontiguousarray(coef[:, 1:])
+    d, survey, ties = slopes.shape[1], found.survey, found.ties
+    levels = slopes @ found.mean[:d] + intercept
+    tied = found.model.fit_intercept == "tied"
+    fitted = Fitted(
+        type(estimator).__name__,
+        found.model,
+        np.concatenate([table.tasks for table in tables]),
+        slopes,
+        intercept,
+        Certificate(found.objective, found.gap, found.n_iter),
+        design=known.get("design_"),
+        tie_weights=ties.weights,
+        intercept_strength=ties.intercept if tied else None,
+        scale=found.scale,
+        task_weight=weight,
+        task_effect=levels - levels.mean(),
+        deviations=ties.deviations,
+        classes=known.get("_classes"),
+        targets_are_columns=False,
+        library=known.get("_frame_library"),
+    )
+    if found.model.family is not None:
+        return fitted
+    noise = 1e-14 * np.abs(found.mean[d]) * np.sqrt(weight)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        r2 = np.where(deviance > noise**2, 1.0 - squares / deviance, np.nan)
+    return replace(
+        fitted,
+        task_r2=r2,
+        target_variance=float(survey.products[-1, -1] / survey.weight),
+        within_variance=float(survey.within[d] / survey.weight),
+        errors=_errors(found, tables, slopes),
+    )
+
+
+def _errors(
+    found: PartitionedFit, tables: list[TaskTable], slopes: np.ndarray
+) -> StandardErrors | None:
+    """Standard errors given the variances that REML has estimated."""
+    precision, deviations = found.readout.precision, found.ties.deviations
+    if precision is None or deviations is None or deviations.noise is None:
+        return None
+    selected = np.flatnonzero(slopes.any(axis=0))
+    variances = np.concatenate([t.variances for t in tables if t.variances is not None])
+    noise = deviations.noise**2
+    shared = precision.half @ found.readout.back
+    squares = (
+        noise * variances[:, 1 + selected],
+        noise * np.einsum("kc,kc->c", shared, shared)[1 + selected],
+        deviations.task[selected] ** 2 * found.scale[selected] ** 2,
+        noise * variances[:, -1],
+        np.array([deviations.noise**2]),
+    )
+    roots = (np.sqrt(np.maximum(part, 0.0)) for part in squares)
+    return StandardErrors("conditional", selected, *roots)
