@@ -208,7 +208,8 @@ def _decompose(A: Array, offset: Array, *, full: bool = False) -> _Decomposition
 def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array]:
     """λ of all rows with an extra slope, and lengths of the samples' rows by H⁻¹.
 
-    A slope along directions without curvature counts by the least one that shows.
+    A slope along directions without curvature counts by the least one that shows, or
+    not at all where it is but the rounding of a larger one.
     """
     prior = system.prior
     A = np.vstack([data.A, prior.A])
@@ -216,12 +217,12 @@ def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array
     is_seen = sizes > digits
     parts = np.where(is_seen, U.T @ np.concatenate([data.rho, prior.rho]), 0.0)
     slope = slope / length
-    along = Vt @ slope
+    along, rounding = Vt @ slope, 8.0 * EPS * float(np.linalg.norm(slope))
     with np.errstate(divide="ignore", invalid="ignore"):
-        parts += np.where(along != 0, along / np.maximum(sizes, digits), 0.0)
+        counts = np.where(is_seen, along != 0, np.abs(along) > rounding)
+        parts += np.where(counts, along / np.maximum(sizes, digits), 0.0)
     # Fewer rows than unknowns leave a null space, where any slope gains for ever.
-    beyond = float(np.linalg.norm(slope - along @ Vt))
-    if beyond > 8.0 * EPS * float(np.linalg.norm(slope)):
+    if float(np.linalg.norm(slope - along @ Vt)) > rounding:
         return np.inf, np.zeros(len(data.A))
     noise = np.hypot(np.linalg.norm(data.noise), np.linalg.norm(prior.noise))
     seen = U[: len(data.A), is_seen]
