@@ -35,10 +35,10 @@ types: $(VENV)/.dev  ## Types
 imports: $(VENV)/.dev  ## Rooms only look down
 	$(BIN)/lint-imports
 
-# By file: both workers would else compile the same loops at the same time, and fit what
-# the tests of a file share twice.
+# By file, in the order of tests/conftest.py: both workers would else compile the same
+# loops at the same time, and fit what the tests of a file share twice.
 unit: $(VENV)/.dev  ## Tests and doctests, without those marked slow
-	$(TEST_ENV) $(BIN)/pytest -n 2 --dist loadfile -m "not slow"
+	$(TEST_ENV) $(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 test-slow: $(VENV)/.dev  ## The tests marked slow
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow tests

@@ -28,6 +28,11 @@ def few_trees():
         yield
 
 
+def pytest_collection_modifyitems(items):
+    """Tests of solvers come first: they compile most loops, each in one worker."""
+    items.sort(key=lambda item: "solvers" not in item.path.parts)
+
+
 def pytest_make_parametrize_id(val, argname):
     """Bytes are no names: two workers may compress them a second apart."""
     return argname if isinstance(val, bytes) else None

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl.data import condense, from_codes, from_columns, from_labels
@@ -30,6 +31,22 @@ from priormtl.solvers import Fista, Newton, gap_below, max_iter, solve
 from priormtl.solvers.blocks import BlockQuadratic
 
 PAIRS = FeaturePrior.similar([(0, 1), (2, 3)])
+
+
+def turns(rounds=1, **axes):
+    """Parameters that take turns: every value is met, not every combination.
+
+    In each round, every value of the longest axis meets other values of the others.
+    """
+    longest = max(map(len, axes.values()))
+    rows = [
+        tuple(
+            list(values)[(i + k * (i // longest)) % len(values)]
+            for k, values in enumerate(axes.values())
+        )
+        for i in range(rounds * longest)
+    ]
+    return pytest.mark.parametrize(tuple(axes), list(dict.fromkeys(rows)))
 
 
 def from_lists(X, y, weight=None, tasks=None):

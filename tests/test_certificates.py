@@ -14,10 +14,9 @@ def is_long(case):
     return case.settings["penalty"] == "nuclear" and stiff
 
 
-SECONDS = {39, 73, 82}  # what others of these take
-SEEDS = range(300)
-QUICK = [s for s in SEEDS if s not in SECONDS and not is_long(draw(s))][:100]
-SLOW = [856, 1259, *[seed for seed in SEEDS if seed not in QUICK][:60]]
+SEEDS = range(100)
+QUICK = [s for s in SEEDS if s % 3 == 2 and not is_long(draw(s))]
+SLOW = [856, 1259, *[seed for seed in SEEDS if seed not in QUICK]]
 
 
 @pytest.mark.parametrize("seed", QUICK)
@@ -76,7 +75,7 @@ def tied_rows(level):
     return X, level + X @ [2.0, -1.0, 0.5], task
 
 
-@pytest.mark.parametrize("level", [1e4, 1e6, 1e8, 1e10])
+@pytest.mark.parametrize("level", [1e4, 1e10])
 @pytest.mark.parametrize("from_statistics", [False, True])
 def test_tied_intercepts_bear_a_large_mean_of_y(level, from_statistics):
     fits = []
@@ -98,7 +97,7 @@ def far_classes(seed):
     return X, (X[:, 0] + 0.5 * rng.normal(size=60) > 1e4).astype(int), task
 
 
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("kind", [np.asarray, csr_array])
 def test_logistic_intercepts_far_from_zero_are_those_certified(seed, kind):
     X, y, task = far_classes(seed)

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 
+from instances import turns
 from priormtl import (
     FeaturePrior,
     MultiTaskRegressor,
@@ -145,8 +146,7 @@ def with_gaps(values, rows):
 # Laws.
 
 
-@pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("seed", range(6))
+@turns(2, library=LIBRARIES, seed=range(6))
 def test_every_kind_of_column_is_fitted_and_predicted(library, seed):
     rng = np.random.default_rng(seed)
     names = rng.permutation([*KINDS])[:6].tolist()

@@ -40,7 +40,6 @@ PAGES = [
     if find_steps(page) and not MADE & set(page.relative_to(ROOT).parts)
 ]
 NEEDS_DATA = {"datasets.md"}
-LONG = {"comparing.md", "how-sure.md", "scale.md", "structures.md", "tutorial.md"}
 
 
 @pytest.fixture
@@ -62,17 +61,8 @@ def test_commands_of_the_readme_run_in_an_empty_folder(empty_folder):
             run_commands(text, empty_folder)
 
 
-@pytest.mark.parametrize(
-    "page",
-    [
-        pytest.param(
-            page,
-            id=page.stem,
-            marks=pytest.mark.slow if page.name in LONG else (),
-        )
-        for page in PAGES
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_steps_of_a_page_run_in_order(page, empty_folder, capsys, request):
     if page.name in NEEDS_DATA:
         home = request.getfixturevalue("data_home")

@@ -41,6 +41,7 @@ from priormtl.solvers import (
     solve,
 )
 
+pytestmark = pytest.mark.slow  # thousands of steps each
 NO_PAIRS = FeaturePrior.similar([])
 
 
@@ -184,7 +185,7 @@ def test_t02_papers_smoothness_is_too_small_for_aligned_blocks():
     assert paper_constants(problem).smoothness == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("m", [3, 4, 5])
+@pytest.mark.parametrize("m", [4, 5])
 def test_t03_acceleration_blows_up_on_scalar_tasks(m):
     problem = scalar_tasks(m)
     best, start = smooth_optimum(problem), problem.null_objective
@@ -199,7 +200,7 @@ def test_t03_acceleration_blows_up_on_scalar_tasks(m):
         assert linear.max() > 1e20 * start
 
 
-@pytest.mark.parametrize("m", [3, 4, 5])
+@pytest.mark.parametrize("m", [4, 5])
 def test_t03_the_right_smoothness_cures_it(m):
     problem = scalar_tasks(m)
     best = smooth_optimum(problem)
@@ -333,7 +334,7 @@ def test_t10_papers_strong_convexity_can_also_be_too_small():
 
 @pytest.mark.parametrize(
     ("m", "choice", "steps"),
-    [(8, "paper", 3000), (4, "exact", 1500), (8, "tiny", 6000), (4, "huge", 4000)],
+    [(8, "paper", 3000), (4, "exact", 1500), (4, "huge", 4000)],
 )
 def test_t11_any_strong_convexity_converges_with_a_valid_smoothness(m, choice, steps):
     problem = sine_problem(m=m, d=5, lam=0.05, epsilon=50.0)
@@ -341,7 +342,6 @@ def test_t11_any_strong_convexity_converges_with_a_valid_smoothness(m, choice, s
     sigma = {
         "paper": paper_constants(problem).strong_convexity,
         "exact": exact_constants(problem).strong_convexity,
-        "tiny": 1e-6,
         "huge": 0.9 * largest,
     }[choice]
     run = islice(iterate(problem, Linear(fixed(sigma, largest))), steps)

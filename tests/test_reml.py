@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from statsmodels.regression.mixed_linear_model import MixedLM
 
-from instances import kind_of_intercepts, plain_rows, random_tasks, with_signs
+from instances import kind_of_intercepts, plain_rows, random_tasks, turns, with_signs
 from priormtl import MultiTaskRegressor
 from priormtl.data import condense, from_columns, from_labels, summarize_tasks
 from priormtl.losses import (
@@ -116,9 +116,12 @@ def some_ties(kind, seed):
     return np.exp(np.random.default_rng(seed).normal(size=k))
 
 
-@pytest.mark.parametrize("layout", ["stacked", "sparse", "shared", "gaps", "wide"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("prior", PRIORS)
+@turns(
+    3,
+    prior=PRIORS,
+    kind=KINDS,
+    layout=["stacked", "sparse", "shared", "gaps", "wide"],
+)
 def test_differences_are_those_of_the_covariance_of_y(prior, kind, layout):
     data = random_tasks(layout, m=5, d=3, n=9)
     L = laplacian(PRIORS[prior], data.tasks)
@@ -472,11 +475,12 @@ def random_instance(seed):
     return from_labels(X, y + 0.7 * rng.normal(size=len(y)), task)
 
 
-@pytest.mark.parametrize(
-    "seed", [0, *(pytest.param(k, marks=pytest.mark.slow) for k in (1, 2, 3))]
+@turns(
+    2,
+    prior=["mean", "chain", "groups", "overlapping groups"],
+    kind=KINDS,
+    seed=range(3),
 )
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("prior", ["mean", "chain", "groups", "overlapping groups"])
 def test_no_other_variances_are_more_likely(prior, kind, seed):
     data = random_instance(seed)
     found = ties_of(data, kind, PRIORS[prior])

@@ -93,6 +93,7 @@ def fits():
     yield "trees", grow(small, X, y, None, Squared()).predict(X)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_every_loop_runs_without_numba(tmp_path):
     words = [sys.executable, __file__, str(tmp_path / "found")]

@@ -57,9 +57,11 @@ def test_one_task_is_the_t_test():
     assert stats.norm.sf(abs(z)) == pytest.approx(stats.t.sf(abs(t), 25))
 
 
-@pytest.mark.parametrize("noise", ["normal", "t3", "differs"])
-@pytest.mark.parametrize(("m", "rows"), [(1, (16, 30)), (6, (8, 14)), (25, (15, 60))])
-def test_true_relations_are_rejected_at_their_level(m, rows, noise):
+@pytest.mark.parametrize(
+    ("noise", "m", "rows"),
+    [("normal", 1, (16, 30)), ("t3", 6, (8, 14)), ("differs", 6, (8, 14))],
+)
+def test_true_relations_are_rejected_at_their_level(noise, m, rows):
     p = [p_value(seed, m, rows, noise=noise) for seed in range(250)]
     assert 0.02 <= np.mean(np.array(p) < 0.05) <= 0.085
     assert np.mean(p) == pytest.approx(0.5, abs=0.06)

@@ -12,6 +12,8 @@ from priormtl.baselines import CLMT, CLMTClassifier
 from priormtl.baselines.clmt import EigenvaluePenalty, check_output_kernel
 from priormtl.data import from_labels
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 EXACT = {"fit_intercept": False, "tol": 1e-12}
 PENALTIES = ["frobenius", "trace", "schatten"]
 

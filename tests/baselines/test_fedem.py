@@ -12,6 +12,8 @@ from instances import golden_rows
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.data import from_columns, from_labels
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 
 def test_one_component_is_least_squares_on_the_golden_tasks():
     X, y, task = golden_rows(4, 5)

@@ -11,6 +11,8 @@ from priormtl.baselines.base import LinearModel
 from priormtl.baselines.fedem import Descent, FedEM, FedEMClassifier
 from priormtl.baselines.mixtures import MixtureModel
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 BOTH_LOSSES = pytest.mark.parametrize("loss", ["squared", "logistic"])
 
 

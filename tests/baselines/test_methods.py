@@ -31,6 +31,12 @@ OTHERS = [kind for kind in CLASSIFIERS.values() if kind is not MKMTLClassifier]
 BOTH = pytest.mark.parametrize(
     "kind", [*BASELINES.values(), *OTHERS, SLOW], ids=lambda kind: kind.__name__
 )
+# What all methods share, such as reading data, is tested on one of each kind.
+A_FEW = pytest.mark.parametrize(
+    "kind",
+    [baselines.DMTL, baselines.MTFLClassifier, baselines.FedEM, baselines.MKMTL],
+    ids=lambda kind: kind.__name__,
+)
 
 
 @pytest.fixture
@@ -83,7 +89,7 @@ def test_tasks_learn_something_of_their_own(kind, rows):
     assert np.isfinite(model.objective_)
 
 
-@BOTH
+@A_FEW
 def test_labels_of_tasks_may_be_anything_and_come_in_any_order(kind, rows):
     X, y, task = rows
     names = np.array(["d", "b", "c", "a"])[task]
@@ -93,7 +99,7 @@ def test_labels_of_tasks_may_be_anything_and_come_in_any_order(kind, rows):
     np.testing.assert_allclose(scores_of(mixed, X, names), plain, atol=2e-3)
 
 
-@BOTH
+@A_FEW
 def test_frames_and_arrays_are_the_same(kind, rows):
     X, y, task = rows
     plain = scores_of(fit(kind, X, y, task), X, task)
@@ -158,7 +164,7 @@ def test_targets_that_were_not_measured_do_not_count(name, rows):
     np.testing.assert_allclose(together.predict(X), expected, atol=5e-3)
 
 
-@BOTH
+@A_FEW
 def test_one_task_needs_no_label(kind, rows):
     X, y, _ = rows
     model = fit(kind, X, y)
@@ -168,7 +174,7 @@ def test_one_task_needs_no_label(kind, rows):
 # What must not change a result.
 
 
-@BOTH
+@A_FEW
 def test_fits_are_repeatable(kind, rows):
     X, y, task = rows
     one, two = fit(kind, X, y, task), clone(fit(kind, X, y, task))
@@ -176,7 +182,7 @@ def test_fits_are_repeatable(kind, rows):
     np.testing.assert_array_equal(scores_of(one, X, task), scores_of(two, X, task))
 
 
-@BOTH
+@A_FEW
 def test_pickles_score_alike(kind, rows):
     X, y, task = rows
     model = fit(kind, X, y, task)
@@ -184,7 +190,7 @@ def test_pickles_score_alike(kind, rows):
     np.testing.assert_array_equal(scores_of(copy, X, task), scores_of(model, X, task))
 
 
-@BOTH
+@A_FEW
 def test_standardized_fits_do_not_see_units(kind, rows):
     X, y, task = rows
     units = np.array([1.0, 1e3, 1e-3, 7.0, 0.1])
@@ -211,7 +217,7 @@ def test_weights_are_repetitions(kind, rows):
     )
 
 
-@BOTH
+@A_FEW
 def test_task_weights_undo_the_size_of_tasks(kind, rows):
     X, y, task = rows
     target = y > 0 if is_classifier(kind()) else y
@@ -266,9 +272,8 @@ def test_constant_targets_are_predicted(name, rows):
 
 
 @BOTH
-@pytest.mark.parametrize("size", [1e-6, 1e6])
-def test_scales_of_features_leave_everything_finite(kind, rows, size):
-    X, y, task = rows
+def test_scales_of_features_leave_everything_finite(kind, rows):
+    (X, y, task), size = rows, np.array([1e-6, 1e6, 1.0, 1e6, 1e-6])
     model = fit(kind, size * X, y, task, standardize=True)
     assert np.all(np.isfinite(scores_of(model, size * X, task)))
 
@@ -286,7 +291,7 @@ def test_separable_classes_stay_finite(name):
 
 
 @BOTH
-@pytest.mark.parametrize("n", [1, 2, 6, 20])
+@pytest.mark.parametrize("n", [1, 6])
 def test_suggestions_are_few_and_can_all_be_set(kind, rows, n):
     X, y, task = rows
     method = kind()
@@ -299,7 +304,7 @@ def test_suggestions_are_few_and_can_all_be_set(kind, rows, n):
         assert clone(method).set_params(**part).get_params().items() >= part.items()
 
 
-@BOTH
+@A_FEW
 def test_tuned_methods_choose_among_suggestions(kind, rows):
     X, y, task = rows
     classify = is_classifier(kind())
@@ -327,7 +332,7 @@ def test_too_few_steps_are_told(kind, rows):
         fit(kind, X, y, task, max_iter=1, tol=1e-14)
 
 
-@BOTH
+@A_FEW
 def test_failed_fits_leave_the_method_as_it_was(kind, rows):
     X, y, task = rows
     model = fit(kind, X, y, task)

@@ -18,6 +18,8 @@ from priormtl.baselines.mtrl import MTRL
 from priormtl.data import from_columns, from_labels
 from priormtl.exceptions import ApproximationWarning
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 cp = pytest.importorskip("cvxpy")
 
 VARIANTS = ("shared", "low-rank")

@@ -10,6 +10,8 @@ from priormtl.baselines.mmtfl import MMTFL, MMTFLClassifier
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 PAIRS = [(2, 2), (1, 1), (1, 2), (2, 1)]
 NOT_CONVEX = PAIRS[1:]
 EVERY_PAIR = pytest.mark.parametrize(("p", "k"), PAIRS)

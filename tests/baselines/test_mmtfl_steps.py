@@ -15,6 +15,8 @@ from priormtl.baselines.mmtfl import (
 from priormtl.data import from_labels
 from priormtl.losses import FreeIntercepts, Logistic, Squared
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 PAIRS = [(2, 2), (1, 1), (1, 2), (2, 1)]
 EVERY_PAIR = pytest.mark.parametrize(("p", "k"), PAIRS)
 NOT_CONVEX = pytest.mark.parametrize(("p", "k"), PAIRS[1:])

@@ -10,6 +10,8 @@ from instances import golden_rows
 from priormtl.baselines.mtfl import MTFL, MTFLClassifier
 from priormtl.data import from_columns, from_labels
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 HALVES = [[0, 1], [2, 3, 4]]
 
 

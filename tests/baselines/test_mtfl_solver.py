@@ -11,6 +11,8 @@ from priormtl.baselines.lattice import LatticeNorm, check_groups, tree_groups
 from priormtl.baselines.mtfl import MTFL
 from priormtl.data import from_labels
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 POWERS = [(1.05, 1.05), (1.5, 1.5), (1.2, 1.8), (2.0, 2.0)]
 EVERY_POWER = pytest.mark.parametrize(("p", "q"), POWERS)
 SLICES = (slice(0, 2), slice(2, 5))

@@ -32,6 +32,8 @@ from priormtl.penalties import TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import max_iter, solve
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 EXACT = {"fit_intercept": False, "tol": 1e-12}
 GOLDEN_DIAGONAL = [0.144036, 0.226337, 0.297043, 0.332584]
 

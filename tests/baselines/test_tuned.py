@@ -31,6 +31,8 @@ from priormtl.data import from_columns, from_labels
 from priormtl.datasets import make_related_tasks
 from priormtl.estimators import make_splits
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 TRACE = {"penalty": "nuclear", "thetas": [0.0], "epsilons": [0.0]}
 LAMS = (4.0, 1.0, 0.25)
 

@@ -13,6 +13,8 @@ from priormtl.baselines.two_parts import check_ratio, cross_ratios
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 
+pytestmark = pytest.mark.slow  # test_methods.py has the laws of all methods
+
 EXACT = {"fit_intercept": False, "tol": 1e-12}
 PAIRS = {"dmtl": (DMTL, DMTLClassifier), "rmtl": (RMTL, RMTLClassifier)}
 BOTH = pytest.mark.parametrize(

@@ -119,6 +119,7 @@ def test_text_is_encoded_and_said(table):
     assert "6 features; text columns were one-hot encoded: 'kind'." in result.stdout
 
 
+@pytest.mark.slow
 def test_classes(table):
     words = [line.rsplit(",", 1) for line in table.read_text().splitlines()]
     lines = ["a,b,c,d,school,score"]
@@ -158,6 +159,7 @@ def test_failures_are_a_line_and_null(table, monkeypatch):
     assert "* 1.00 ± 0.50" in shown
 
 
+@pytest.mark.slow
 def test_the_options_of_fit(table):
     lines = table.read_text().splitlines()
     years = ["year;pupil", *(f"{2000 + i % 4};{i}" for i in range(len(lines) - 1))]

@@ -130,7 +130,7 @@ app = Typer()
 def stay(file: Path):
     with write_aside(file):
         print("ready", flush=True)
-        time.sleep(60)
+        time.sleep(600)
 
 with patch("priormtl.cli.main.app", app):
     main()
@@ -148,7 +148,7 @@ def test_a_command_that_is_ended_leaves_nothing(tmp_path, name, word):
         assert process.stdout.readline() == "ready\n"
         assert len(list(tmp_path.iterdir())) == 1
         process.send_signal(number := getattr(signal, name))
-        _, said = process.communicate(timeout=30)
+        _, said = process.communicate(timeout=300)
     assert process.returncode == 128 + number
     assert said == f"{word}: no partial file was left behind.\n"
     assert list(tmp_path.iterdir()) == []

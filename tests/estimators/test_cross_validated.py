@@ -81,7 +81,9 @@ def split_scores(results):
     ("standardize", "prior", "fit_intercept"),
     [
         (False, FeaturePrior.from_correlation(2), True),
-        (True, FeaturePrior.similar([(0, 2)]), "tied"),
+        pytest.param(
+            True, FeaturePrior.similar([(0, 2)]), "tied", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_scores_are_those_of_grid_search_with_fista(standardize, prior, fit_intercept):

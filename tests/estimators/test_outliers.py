@@ -137,7 +137,7 @@ def test_tiny_strength_leaves_all_to_own_parts():
 
 
 @pytest.mark.parametrize("fit_intercept", [True, "tied"])
-@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("seed", range(2))
 def test_planted_outliers_are_found_and_spoil_nothing(seed, fit_intercept):
     data = plant_outliers(seed)
     model = fit_planted(data, fit_intercept=fit_intercept)
@@ -186,9 +186,8 @@ def test_outliers_are_found_among_classes():
     assert sum(found) >= 2
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_a_search_takes_outliers_where_they_help(seed):
-    data = plant_outliers(seed)
+def test_a_search_takes_outliers_where_they_help():
+    data = plant_outliers(0)
     plain = MultiTaskRegressorCV(**SEARCH).fit(data.X, data.y, task=data.task)
     model = MultiTaskRegressorCV(**SEARCH, outlier_tasks=True)
     model.fit(data.X, data.y, task=data.task)

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from instances import turns
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
@@ -145,9 +146,12 @@ KINDS = {
 UNITS = np.array([1e-4, 30.0, 2.0]), np.array([5.0, -1e4, 700.0])
 
 
-@pytest.mark.parametrize("prior", ["mean", "chain"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("build", [MultiTaskRegressor, MultiTaskClassifier])
+@turns(
+    2,
+    kind=KINDS,
+    build=[MultiTaskRegressor, MultiTaskClassifier],
+    prior=["mean", "chain"],
+)
 def test_standardised_fits_do_not_notice_shifts_and_scales(build, kind, prior):
     X, y, task = tasks_with([1.0, 0.5, 0.2, 0.0], m=6)
     if build is MultiTaskClassifier:

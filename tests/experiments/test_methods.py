@@ -56,16 +56,17 @@ CASES = [
 ]
 # Variants of ours that differ in their task prior and intercepts are built alike, see
 # test_a_name_says_what_is_built: one stands for all. Letter is as Yale to the others.
-SECONDS = {"fedem": "sarcos", "mkmtl": "school"}  # quick on one kind of data only
-FITTED = [
-    pytest.param(
-        dataset,
-        name,
-        marks=[pytest.mark.slow] if SECONDS.get(name, dataset) != dataset else [],
-    )
+DIFFERENT = [
+    (dataset, name)
     for dataset, name in CASES
     if name not in {"none-mean", "none-chain-tied", "contradictory"}
     and (dataset != "letter" or name == "expert")
+]
+QUICK = {name: dataset for dataset, name in DIFFERENT}
+QUICK |= {"fedem": "sarcos", "mkmtl": "school"}
+FITTED = [
+    pytest.param(*case, marks=pytest.mark.slow if QUICK[case[1]] != case[0] else ())
+    for case in DIFFERENT
 ]
 # One class against the rest: no component can be of use to several tasks.
 NOTHING_SHARED = ("orl", "fedem")

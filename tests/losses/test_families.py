@@ -14,6 +14,7 @@ from instances import (
     plain_rows,
     random_coef,
     random_tasks,
+    turns,
 )
 from priormtl.losses import Gamma, Logistic, NegativeBinomial, Poisson
 from priormtl.solvers import Solver
@@ -130,10 +131,13 @@ def test_far_scores_do_not_overflow(family):
             assert np.isfinite(values(eta, np.full(6, y))).all()
 
 
-@pytest.mark.parametrize("offset", [False, True])
-@pytest.mark.parametrize("intercepts", INTERCEPTS)
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("family", FAMILIES[:4], ids=repr)
+@turns(
+    4,
+    layout=LAYOUTS,
+    family=FAMILIES[:4],
+    intercepts=INTERCEPTS,
+    offset=[False, True],
+)
 def test_value_gradient_and_hessian(family, layout, intercepts, offset):
     data = drawn(family, random_tasks(layout))
     if offset:
@@ -166,10 +170,13 @@ def test_value_gradient_and_hessian(family, layout, intercepts, offset):
         assert best >= at.dual_value(other) - 0.1 * other**2 - 1e-8
 
 
-@pytest.mark.parametrize("intercepts", INTERCEPTS)
-@pytest.mark.parametrize("layout", ["weighted", "sparse", "gaps"])
-@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
-@pytest.mark.parametrize("family", FAMILIES[:4], ids=repr)
+@turns(
+    6,
+    family=FAMILIES[:4],
+    intercepts=INTERCEPTS,
+    share=[0.0, 0.1, 0.5],
+    layout=["weighted", "sparse", "gaps"],
+)
 def test_problems_are_solved_with_a_certificate(family, share, layout, intercepts):
     data = drawn(family, random_tasks(layout, n=20))
     kind = kind_of_intercepts(intercepts, 3)

@@ -14,6 +14,7 @@ from instances import (
     plain_rows,
     random_coef,
     random_tasks,
+    turns,
     with_signs,
     write_out,
 )
@@ -22,7 +23,7 @@ from priormtl.losses import FreeIntercepts, NoIntercepts, TiedIntercepts
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
 EVERY_LAYOUT = pytest.mark.parametrize("layout", LAYOUTS)
-EVERY_KIND = pytest.mark.parametrize("intercepts", INTERCEPTS)
+EVERYTHING = turns(2, layout=LAYOUTS, loss=LOSSES, intercepts=INTERCEPTS)
 SHAPE = (4, 3)
 
 
@@ -42,9 +43,7 @@ def plain_value(loss, data, P, b, intercepts):
     return plain_misfit(loss, data, P, b) + kind_of_intercepts(intercepts, 3).value(b)
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_value_is_the_plain_sum_at_the_reported_intercepts(loss, layout, intercepts):
     data, P = random_tasks(layout), random_coef(SHAPE)
     fit = bind(loss, data, intercepts)
@@ -77,9 +76,7 @@ def test_absent_intercepts_are_zero(loss):
     assert not fit.intercept(random_coef(SHAPE)).any()
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_gradient_agrees_with_central_differences(loss, layout, intercepts):
     fit, P = bind(loss, random_tasks(layout), intercepts), random_coef(SHAPE)
     gradient, step = fit.evaluate(P).gradient, 1e-5
@@ -90,9 +87,7 @@ def test_gradient_agrees_with_central_differences(loss, layout, intercepts):
         assert np.vdot(gradient, V) == pytest.approx(slope, rel=1e-6, abs=1e-7)
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_hessian_agrees_with_differences_of_gradients(loss, layout, intercepts):
     fit, P = bind(loss, random_tasks(layout), intercepts), random_coef(SHAPE)
     V, step = random_coef(SHAPE, seed=7), 1e-5
@@ -102,9 +97,7 @@ def test_hessian_agrees_with_differences_of_gradients(loss, layout, intercepts):
     np.testing.assert_allclose(product, turn, rtol=1e-6, atol=1e-7)
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_majorant_is_nowhere_below_the_hessian(loss, layout, intercepts):
     fit = bind(loss, random_tasks(layout), intercepts)
     majorant = write_out(fit.majorant, SHAPE)
@@ -116,9 +109,7 @@ def test_majorant_is_nowhere_below_the_hessian(loss, layout, intercepts):
         assert room[0] >= -1e-11 * np.linalg.norm(majorant, 2)
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_extrapolation_is_evaluation_there(loss, layout, intercepts):
     fit = bind(loss, random_tasks(layout), intercepts)
     current, previous = random_coef(SHAPE, 1), random_coef(SHAPE, 2)
@@ -138,9 +129,7 @@ def test_a_neighbour_changes_nothing_but_the_work(loss, layout):
     np.testing.assert_allclose(helped.gradient, alone.gradient, rtol=1e-9, atol=1e-10)
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_restriction_holds_other_features_at_zero(loss, layout, intercepts):
     fit, features = bind(loss, random_tasks(layout), intercepts), np.array([0, 2])
     P = np.zeros(SHAPE)
@@ -150,9 +139,7 @@ def test_restriction_holds_other_features_at_zero(loss, layout, intercepts):
     np.testing.assert_allclose(part.gradient, whole.gradient[features], atol=1e-10)
 
 
-@EVERY_KIND
-@EVERY_LAYOUT
-@EVERY_LOSS
+@EVERYTHING
 def test_task_spectra_bracket_the_joint_hessian(loss, layout, intercepts):
     fit = bind(loss, random_tasks(layout), intercepts)
     lowest, highest = fit.task_spectra()

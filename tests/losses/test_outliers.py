@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from instances import INTERCEPTS, LAYOUTS, bind, random_coef, random_tasks
+from instances import INTERCEPTS, LAYOUTS, bind, random_coef, random_tasks, turns
 from priormtl.losses import OutlierFit
 from priormtl.losses.outliers import (
     TiedPoint,
@@ -33,9 +33,7 @@ def difference(function, P, V, size=1e-5):
     return (function(P + size * V) - function(P - size * V)) / (2.0 * size)
 
 
-@BOTH
-@KINDS
-@pytest.mark.parametrize("layout", LAYOUTS)
+@turns(2, layout=LAYOUTS, loss=["squared", "logistic"], intercepts=INTERCEPTS)
 def test_gradient_and_hessian_agree_with_differences(
     loss, layout, intercepts, monkeypatch
 ):
@@ -107,9 +105,12 @@ def test_tiny_strength_leaves_nothing_to_share(intercepts):
         np.testing.assert_allclose(point.total, total, atol=1e-6)
 
 
-@BOTH
-@KINDS
-@pytest.mark.parametrize("layout", ["stacked", "wide", "shared"])
+@turns(
+    3,
+    layout=["stacked", "wide", "shared"],
+    intercepts=INTERCEPTS,
+    loss=["squared", "logistic"],
+)
 def test_both_solvers_close_the_gap_and_agree(loss, layout, intercepts):
     fit = outlier_fit(loss, layout, intercepts, share=0.6)
     prior = QuadraticPrior.none(*fit.shape)

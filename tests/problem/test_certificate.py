@@ -15,6 +15,7 @@ from instances import (
     random_coef,
     random_tasks,
     sine_problem,
+    turns,
     with_signs,
 )
 from priormtl.problem import Certificate
@@ -53,9 +54,7 @@ def random_points(problem):
     return [problem.at(random_coef(problem.shape, s, x)) for s, x in enumerate(scales)]
 
 
-@EVERY_KIND
-@EVERY_PENALTY
-@EVERY_LOSS
+@turns(2, penalty=PENALTIES, loss=LOSSES, intercepts=INTERCEPTS)
 def test_gap_is_never_below_the_true_distance(loss, penalty, intercepts):
     problem = example(loss, "stacked", intercepts, penalty)
     optimum = best_objective(problem)
@@ -74,9 +73,7 @@ def test_gap_bounds_the_distance_however_data_are_kept(loss, layout):
         assert problem.certify(point).gap >= distance - 1e-11 * problem.null_objective
 
 
-@EVERY_KIND
-@EVERY_PENALTY
-@EVERY_LOSS
+@turns(2, penalty=PENALTIES, loss=LOSSES, intercepts=INTERCEPTS)
 def test_gap_vanishes_at_the_optimum(loss, penalty, intercepts):
     problem = example(loss, "stacked", intercepts, penalty)
     rules = [gap_below(1e-12), max_iter(5000)]

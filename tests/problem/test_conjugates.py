@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from instances import INTERCEPTS, LOSSES, POWERS, bind, random_coef, random_tasks
+from instances import INTERCEPTS, LOSSES, POWERS, bind, random_coef, random_tasks, turns
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.problem.objective import PowerDual
 from priormtl.solvers import Fista, gap_below, max_iter, solve
@@ -25,9 +25,7 @@ def optimum(problem, tol=1e-11):
     return solve(problem, Fista(restart=True), stop=rules)
 
 
-@EVERY_LOSS
-@EVERY_POWER
-@pytest.mark.parametrize("intercepts", INTERCEPTS)
+@turns(2, penalty=POWERS, loss=LOSSES, intercepts=INTERCEPTS)
 def test_the_gap_closes(loss, penalty, intercepts):
     problem = example(loss, penalty, intercepts)
     assert optimum(problem).certificate.gap <= 1e-11 * problem.null_objective

@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from instances import INTERCEPTS, bind, quadratic_prior, random_coef, random_tasks
+from instances import (
+    INTERCEPTS,
+    bind,
+    quadratic_prior,
+    random_coef,
+    random_tasks,
+    turns,
+)
 from priormtl.penalties import L21
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.problem.second_order import largest_gain
@@ -11,9 +18,12 @@ from priormtl.solvers.loop import max_iter, solve
 from priormtl.solvers.newton import Newton
 
 
-@pytest.mark.parametrize("intercepts", INTERCEPTS)
-@pytest.mark.parametrize("epsilon", [0.0, 1.0, 1e9])
-@pytest.mark.parametrize("layout", ["weighted", "sparse", "gaps"])
+@turns(
+    3,
+    layout=["weighted", "sparse", "gaps"],
+    epsilon=[0.0, 1.0, 1e9],
+    intercepts=INTERCEPTS,
+)
 def test_no_point_gains_more(layout, epsilon, intercepts):
     for seed in range(3):
         data = random_tasks(layout, seed=seed, n=20)

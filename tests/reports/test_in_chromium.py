@@ -92,7 +92,7 @@ def requested(browser):
     ]
 
 
-def wait_for(condition, seconds=60.0):
+def wait_for(condition, seconds=300.0):
     """First true value of ``condition``."""
     end = time.monotonic() + seconds
     while not (value := condition()):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from drawn_tasks import plant_outliers
+from instances import turns
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, TaskPrior
 from priormtl.data import from_labels
 from priormtl.losses import OutlierFit
@@ -53,9 +54,7 @@ def p_values(X, y, task, **settings):
     return find_outliers(problem.problem, SOLVER).p_values
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.4])
-@pytest.mark.parametrize("rows", [(9, 13), (10, 200)])
-@pytest.mark.parametrize("task_prior", ["mean", "chain"])
+@turns(2, task_prior=["mean", "chain"], rows=[(9, 13), (10, 200)], spread=[0.0, 0.4])
 def test_p_values_are_uniform_where_tasks_vary_alike(task_prior, rows, spread):
     p = p_values(*draw(1, spread, rows, m=150, d=3), task_prior=task_prior)
     assert np.mean(p) == pytest.approx(0.5, abs=0.12)
@@ -148,7 +147,7 @@ def draw(seed, spread, rows, m=10, d=6, noise=1.0):
 
 
 @pytest.mark.parametrize("task_prior", ["chain", "mean"])
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_outliers_are_found_whatever_the_strength_of_ties(seed, task_prior):
     X, y, task, _, outliers = plant_outliers(seed)
     found = [
@@ -158,8 +157,7 @@ def test_outliers_are_found_whatever_the_strength_of_ties(seed, task_prior):
     assert found == [outliers] * 3
 
 
-@pytest.mark.parametrize("spread", [0.0, 0.3, 2.0])
-@pytest.mark.parametrize("rows", [(4, 12), (20, 21), (15, 400)])
+@turns(spread=[0.0, 0.3, 2.0], rows=[(4, 12), (20, 21), (15, 400)])
 def test_tasks_that_all_vary_are_not_named(rows, spread):
     named = [bool(find(*draw(seed, spread, rows))) for seed in range(5)]
     assert sum(named) <= 1

@@ -17,6 +17,7 @@ from instances import (
     random_coef,
     random_tasks,
     sine_problem,
+    turns,
     with_counted_products,
     with_signs,
 )
@@ -83,9 +84,7 @@ def known_optimum(loss, penalty, intercepts):
     return best_objective(example(loss, penalty, intercepts))
 
 
-@EVERY_PENALTY
-@EVERY_LOSS
-@EVERY_METHOD
+@turns(3, name=["auto", *METHODS], loss=LOSSES, penalty=PENALTIES)
 def test_all_reach_the_same_objective(name, loss, penalty):
     # Kinds of intercepts take turns, so that each meets both losses and most norms.
     turn = list(PENALTIES).index(penalty) + list(LOSSES).index(loss)
@@ -107,9 +106,12 @@ def test_all_reach_the_same_coefficients_where_these_are_unique(name):
     np.testing.assert_allclose(solution.coef, best, atol=1e-6)
 
 
-@pytest.mark.parametrize("layout", ["wide", "gaps", "shared-wide"])
-@EVERY_LOSS
-@MONOTONE
+@turns(
+    2,
+    name=["gd", "ista", "ista-reverse"],
+    loss=LOSSES,
+    layout=["wide", "gaps", "shared-wide"],
+)
 def test_objective_never_increases(name, loss, layout):
     problem = example(loss, intercepts="tied", layout=layout)
     values = objectives(problem, METHODS[name](), 100)

@@ -5,16 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from instances import bind, random_coef, random_tasks, sine_problem
+from instances import bind, random_coef, random_tasks, sine_problem, turns
 from priormtl.penalties import Dirty
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import Fista, RowDescent, StopReason, gap_below, max_iter, solve
 from priormtl.solvers.kernels.dirty import DirtyRows, find_threshold, sweep
 
-LAYOUTS = pytest.mark.parametrize(
-    "layout", ["stacked", "weighted", "wide", "sparse", "shared", "gaps"]
-)
-RATIOS = pytest.mark.parametrize("ratio", [0.5, 1.0, 1.7, 2.0, 3.0, 7.0])
+LAYOUTS = ["stacked", "weighted", "wide", "sparse", "shared", "gaps"]
+RATIOS = [0.5, 1.0, 1.7, 2.0, 3.0, 7.0]
 
 
 def pose(ratio, layout="stacked", share=0.1, intercepts="free"):
@@ -28,8 +26,7 @@ def minimise(problem, method, coef=None, tol=1e-11):
     return solve(problem, method, coef=coef, stop=rules)
 
 
-@LAYOUTS
-@RATIOS
+@turns(2, ratio=RATIOS, layout=LAYOUTS)
 def test_optimum_is_that_of_fista(ratio, layout):
     problem = pose(ratio, layout)
     ours = minimise(problem, RowDescent())
@@ -38,7 +35,7 @@ def test_optimum_is_that_of_fista(ratio, layout):
     assert ours.certificate.primal == pytest.approx(plain.certificate.primal, rel=1e-9)
 
 
-@RATIOS
+@pytest.mark.parametrize("ratio", RATIOS)
 def test_objective_never_rises(ratio):
     problem = pose(ratio, share=0.01)
     method, values = RowDescent(), []
