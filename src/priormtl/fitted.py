@@ -408,7 +408,8 @@ class Fitted:
             _demand(all(one.fits(width) for one in self.trees.folds), "trees")
         if self.reliability is not None:
             *rows, loss = self.reliability
-            alike = len({part.shape for part in rows}) == 1 and rows[0].ndim == 1
+            alike = len({part.shape for part in rows}) == 1
+            alike &= rows[0].ndim == 1 or rows[0].shape[:-1] == (K,)
             alike &= all(part.dtype == np.float64 for part in self.reliability)
             _demand(alike and loss.shape == (1,), "reliability")
 

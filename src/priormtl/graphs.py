@@ -78,6 +78,7 @@ class Laplacian:
     names: tuple[str, ...] = ()  # of latent nodes
     level: Index = field(default_factory=lambda: np.zeros(0, np.intp), repr=False)
     between: tuple[float, ...] = ()
+    part: "Laplacian | None" = None  # of which this is several copies, one by one
     is_zero: bool = field(init=False, repr=False)
     # Weights of a chain of all tasks in order, and of one group of all tasks; zero
     # for any other graph.
@@ -254,6 +255,8 @@ class Laplacian:
         By differences between tasks, so that tasks that agree cancel: strong ties
         would multiply the rounding errors of anything else.
         """
+        if self.part is not None:
+            return self.part.times(P.reshape(-1, self.part.m)).reshape(P.shape)
         if self.one_group:
             apart = P - P.mean(axis=-1, keepdims=True)
             apart -= apart.mean(axis=-1, keepdims=True)
@@ -268,6 +271,9 @@ class Laplacian:
 
     def energies(self, P: Array) -> Array:
         """Diagonal of P L Pᵀ (d,), as sums of squares."""
+        if self.part is not None:
+            parts = self.part.energies(P.reshape(-1, self.part.m))
+            return np.asarray(parts.reshape(len(P), -1).sum(axis=1))
         if self.one_group:
             apart = P - P.mean(axis=1, keepdims=True)
             return self.one_group * np.einsum("ij,ij->i", apart, apart)

@@ -16,7 +16,7 @@ from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import stdtr, stdtrit
+from scipy.special import log_softmax, stdtr, stdtrit
 
 from priormtl._arrays import Array, Index
 
@@ -29,11 +29,12 @@ Labels = Sequence[Hashable] | NDArray[Any]
 class Reliability(NamedTuple):
     """Rows in ten parts by their prediction, lowest first (parts,).
 
-    In a good model, means of predictions and of targets agree in all parts.
+    With K > 2 classes (K, parts), by the probability of each class. In a good model,
+    means of predictions and of targets agree in all parts.
     """
 
-    predicted: Array  # means: targets, or probabilities of the second class
-    actual: Array  # means: targets, or shares of the second class
+    predicted: Array  # means: targets, or probabilities of the (second) class
+    actual: Array  # means: targets, or shares of the (second) class
     rows: Array
     low: Array  # 5 % and 95 % quantiles of residuals; NaN for classes
     high: Array
@@ -56,7 +57,22 @@ class Reliability(NamedTuple):
 
     @classmethod
     def of_scores(cls, scores: Array, positive: Array) -> Self:
-        """Of log-odds; targets are above zero in the second class."""
+        """Of log-odds; targets are above zero in the second class.
+
+        Or of scores (n, K) of K classes, whose numbers are the targets: parts (K, 10).
+        """
+        if scores.ndim == 2:
+            known = ~(np.isnan(scores).any(axis=1) | np.isnan(positive))
+            scores, codes = scores[known], positive[known].astype(np.intp)
+            logs = log_softmax(scores, axis=1)
+            loss = -np.mean(logs[np.arange(len(codes)), codes])
+            of_class = [
+                cls.of(np.exp(logs[:, k]), np.equal(codes, k).astype(np.float64))
+                for k in range(scores.shape[1])
+            ]
+            parts = cls(*map(np.stack, zip(*of_class, strict=True)))
+            unknown = np.full(parts.rows.shape, np.nan)
+            return parts._replace(low=unknown, high=unknown, log_loss=np.array([loss]))
         known = ~(np.isnan(scores) | np.isnan(positive))
         scores, second = scores[known], positive[known] > 0
         loss = np.mean(np.logaddexp(0.0, np.where(second, -scores, scores)))

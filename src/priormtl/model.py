@@ -54,7 +54,6 @@ from priormtl.losses import (
     FamilyFit,
     FreeIntercepts,
     Intercepts,
-    Multinomial,
     NoIntercepts,
     SquaredFit,
     TiedIntercepts,
@@ -82,6 +81,7 @@ from priormtl.reml import (
     estimate_from_rows,
     estimate_logistic_ties,
     estimate_ties,
+    join_classes,
     suits_rows,
 )
 from priormtl.solvers import (
@@ -168,9 +168,7 @@ class Model:
     @property
     def family(self) -> Family | None:
         """Family of the loss; None for squared loss."""
-        if self.loss == "logistic" and self.n_classes > 2:
-            return Multinomial(self.n_classes)
-        return find_family(self.loss, self.dispersion)
+        return find_family(self.loss, self.dispersion, self.n_classes)
 
     def pose(
         self, data: TaskData | TaskStatistics, start: Ties | None = None
@@ -224,6 +222,8 @@ class Model:
         l21 = L21(weights, constraints)
         penalty = Nuclear() if self.penalty == "nuclear" else l21
         problem = Problem(fit, quadratic, penalty, self.lam)
+        if self.n_classes > 2 and start is None and estimate is not None:
+            estimate = _with_optimum(estimate, problem)
         return Posed(
             self,
             problem,
@@ -267,11 +267,6 @@ class Model:
         ties = np.ones(d) if given is None or isinstance(given, str) else given
         adapts = self.intercept_strength == "adaptive"
         strength = 1.0 if adapts else float(self.intercept_strength)
-        if self.n_classes > 2 and (isinstance(given, str) or adapts):
-            raise ValueError(
-                f"ties and intercept_strength must not be adaptive with "
-                f'{self.n_classes} classes: use ties="uniform".'
-            )
         if isinstance(given, str):
             found = self._estimate(source, graph, resolved, start)
             graph = graph.with_between(found.between)
@@ -406,6 +401,8 @@ class Model:
         slopes: bool = True,
     ) -> Ties:
         """How much intercepts and coefficients vary between tasks, by REML."""
+        if self.n_classes > 2:
+            return self._estimate_classes(source, graph, prior, start, slopes=slopes)
         fit = self._bind(source, graph, 1.0, None)
         common = self.common if prior is None else prior.common_features + self.common
         families = find_families(source, prior, common)
@@ -427,6 +424,27 @@ class Model:
             del options["unit"]  # rows are counted
             return estimate_from_rows(source, graph, **options)
         return estimate_ties(source, graph, fit.intercepts, **options)
+
+    def _estimate_classes(
+        self,
+        source: StackedRows,
+        graph: Laplacian,
+        prior: FeaturePrior | None,
+        start: Ties | None,
+        *,
+        slopes: bool,
+    ) -> Ties:
+        """The same of more than two classes, from each of them against the others.
+
+        It takes long: parts of the data and variants of a structure use ``start``.
+        """
+        if start is not None:
+            return start
+        binary, found = replace(self, n_classes=2), list[Ties]()
+        for k in range(self.n_classes):
+            rows = replace(source, y=np.where(source.y == k, 1.0, -1.0))
+            found.append(binary._estimate(rows, graph, prior, None, slopes=slopes))
+        return join_classes(found)
 
 
 def _constraints(
@@ -496,6 +514,19 @@ def _with_shrinkage(
     return FeaturePrior(tuple(parts)), ties - ridge
 
 
+def _with_optimum(found: Ties, problem: Problem) -> Ties:
+    """An estimate with the coefficients of all classes that are best at its ties."""
+    signed = problem.constraints is not None and problem.constraints.signs.any()
+    if found.noise_variance is None or signed:
+        return found
+    smooth, method = problem.with_strengths(lam=0.0, epsilon=1.0), Newton()
+    solution = solve(smooth, method, stop=Solver().rules(method))
+    rows = [solution.coef]
+    if found.intercept is not None:
+        rows.insert(0, solution.intercept[np.newaxis])
+    return replace(found, rows=np.vstack(rows))
+
+
 class Coupling(NamedTuple):
     """Ties between tasks, given or estimated."""
 
@@ -542,7 +573,7 @@ class Posed(NamedTuple):
         features, and where ridges meet ties other than to the mean.
         """
         found, prior = self.estimate, self.feature_prior
-        if found is None or found.noise_variance is None:
+        if found is None or found.noise_variance is None or self.model.n_classes > 2:
             return None
         if not isinstance(self.model.ties, str) or self.model.ties != "adaptive":
             return None
@@ -568,6 +599,17 @@ class Posed(NamedTuple):
         return P.T / self.scale, intercept
 
     @property
+    def start(self) -> Array | None:
+        """Coefficients (d, m) that REML fits; None where there is a penalty."""
+        if self.problem.lam > 0 or self.estimate is None:
+            return None
+        rows, d = self.estimate.rows, self.problem.shape[0]
+        if len(rows) < d:  # REML has seen one feature only
+            return None
+        coef, constraints = rows[len(rows) - d :], self.problem.constraints
+        return coef if constraints is None else constraints.project(coef)
+
+    @property
     def effects(self) -> Array:
         """Effects of the levels of crossed factors; none without these."""
         return np.zeros(0) if self.crossed is None else self.crossed.effects
@@ -591,7 +633,9 @@ class Posed(NamedTuple):
             return None
         extra = int(found.intercept is not None)
         # Effects without variance have the same estimate in all tasks, and a large tie.
-        varies = np.ptp(found.rows, axis=1) > 0
+        classes = self.model.n_classes if self.model.n_classes > 2 else 1
+        by_class = found.rows.reshape(len(found.rows), classes, -1)
+        varies = np.any(np.ptp(by_class, axis=2) > 0, axis=1)
         ties = np.concatenate([[found.intercept] if extra else [], found.weights])
         size = np.where(varies, np.sqrt(found.noise_variance / ties), 0.0)
         is_squared = self.model.loss == "squared"
@@ -659,10 +703,7 @@ class Posed(NamedTuple):
     ) -> tuple[Self, Solution]:
         """Solve the problem; where moments do not tell how well, on the samples."""
         problem = self.problem
-        if coef is None and problem.lam == 0 and self.estimate is not None:
-            rows, d = self.estimate.rows, problem.shape[0]
-            if len(rows) >= d:  # else REML has seen one feature only
-                coef = rows[len(rows) - d :]
+        coef = self.start if coef is None else coef
         if self.crossed is not None and isinstance(data, StackedRows):
             return self._fit_crossed(solver, data, coef)
         found = solver.solve(problem, coef)

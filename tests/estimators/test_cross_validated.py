@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 import sklearn
 from scipy.sparse import csr_array
+from scipy.special import softmax
 from sklearn.base import clone, is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import log_loss, make_scorer, mean_absolute_error, roc_auc_score
@@ -472,7 +473,7 @@ def test_folds_hold_both_classes_of_every_task():
 def test_training_on_one_class_names_the_task():
     one = np.flatnonzero((TASK != 1) | (SIGNS == "yes"))
     cv = [(one, np.arange(48))]
-    with pytest.raises(ValueError, match=r"one class of \[1\]"):
+    with pytest.raises(ValueError, match=r"without a class of \[1\]"):
         classifier(cv=cv).fit(X, SIGNS, task=TASK)
     # Squared loss can learn from one class.
     assert classifier(cv=cv, loss="squared").fit(X, SIGNS, task=TASK).lam_ > 0
@@ -626,5 +627,56 @@ def test_tasks_apart_have_free_intercepts(scoring):
     assert model.structure_ == apart
     assert len(model.cv_results_["params"]) == 2
     signs = np.where(TASK == 1, "yes", SIGNS)
-    with pytest.raises(ValueError, match=r"one class of \[1\]"):
+    with pytest.raises(ValueError, match=r"without a class of \[1\]"):
         classifier(**AUTO | {"task_prior": None}).fit(X, signs, task=TASK)
+
+
+def draw_classes(seed=0, m=6, n=25, d=3):
+    rng = np.random.default_rng(seed)
+    X, task = rng.normal(size=(m * n, d)), np.repeat(np.arange(m), n)
+    coef = rng.normal(size=(3, d)) + 0.5 * rng.normal(size=(m, 3, d))
+    scores = np.einsum("nd,nkd->nk", X, coef[task]) + rng.normal(size=(m, 3))[task]
+    chosen = np.argmax(scores + rng.gumbel(size=scores.shape), axis=1)
+    y = np.array(["bus", "car", "train"])[chosen]
+    y[task == 0] = "car"  # a task of one class
+    return X, y, task
+
+
+def test_held_out_scores_of_several_classes_are_those_of_the_folds():
+    X, y, task = draw_classes()
+    model = MultiTaskClassifierCV(
+        ties="adaptive", fit_intercept="tied", task_prior="mean", cv=3
+    ).fit(X, y, task=task)
+    strengths = model.intercept_strength_, model.tie_weights_
+    for fold in range(3):
+        train = model.folds_ != fold
+        own = MultiTaskClassifier(
+            0.0,
+            task_prior="mean",
+            fit_intercept="tied",
+            intercept_strength=strengths[0],
+            ties=strengths[1],
+            standardize=True,
+            tol=1e-9,
+        ).fit(X[train], y[train], task=task[train])
+        held = own.decision_function(X[~train], task=task[~train])
+        chances = softmax(held, axis=1)
+        shown = softmax(model.held_out_[~train], axis=1)
+        np.testing.assert_allclose(shown, chances, atol=1e-3)
+    loss = log_loss(y, softmax(model.held_out_, axis=1))
+    np.testing.assert_allclose(-model.best_score_, loss, rtol=1e-3)
+    np.testing.assert_allclose(model.reliability_.log_loss, loss)
+    assert model.reliability_.predicted.shape == (3, 10)
+
+
+def test_a_class_of_one_row_always_trains():
+    X, y, task = draw_classes()
+    y[-1] = "boat"
+    model = MultiTaskClassifierCV(
+        ties="adaptive", fit_intercept="tied", task_prior="mean", cv=3
+    ).fit(X, y, task=task)
+    assert model.folds_[-1] == -1
+    assert model.predict_proba(X, task=task).shape == (len(X), 4)
+    splits = [(np.arange(len(X) - 1), np.arange(len(X) - 1, len(X)))]
+    with pytest.raises(ValueError, match=r"trains without \['boat'\]"):
+        model.set_params(cv=splits).fit(X, y, task=task)

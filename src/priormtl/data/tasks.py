@@ -447,13 +447,16 @@ class Table:
 
 
 def strata_of(table: Table, *, by_class: bool) -> Index:
-    """Task of every target (n, 1) or (n, m), by class also its sign; −1: not measured.
+    """Task of every target (n, 1) or (n, m), by class also that; −1: not measured.
 
     Rows of one stratum are alike for dealing.
     """
     y = table.y if table.codes is None else table.y[:, np.newaxis]
     own = np.arange(y.shape[1]) if table.codes is None else table.codes[:, np.newaxis]
-    strata = 2 * own + (y > 0) if by_class else np.broadcast_to(own, y.shape)
+    strata = np.broadcast_to(own, y.shape)
+    if by_class:
+        classes = np.unique(y[~np.isnan(y)])
+        strata = (len(classes) + 1) * own + np.searchsorted(classes, y)
     return np.where(table.measured(), strata, -1).astype(np.intp)
 
 

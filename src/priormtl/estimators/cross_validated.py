@@ -25,6 +25,7 @@ from threadpoolctl import threadpool_limits
 
 from priormtl.checks import check_choice, check_jobs, check_outlier_strengths
 from priormtl.data import (
+    StackedRows,
     Table,
     TaskData,
     TaskStatistics,
@@ -63,8 +64,9 @@ from priormtl.estimators.splitting import (
     make_splits,
 )
 from priormtl.estimators.summary import spell_choice
+from priormtl.exceptions import FoldsError
 from priormtl.fitted import Fitted, Search, TimeSpan
-from priormtl.losses import Family, find_family
+from priormtl.losses import ClassRows, Family, find_family
 from priormtl.model import Posed, Solver
 from priormtl.priors import given_prior
 from priormtl.selection import (
@@ -182,6 +184,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 groups,
                 by_class=by_class,
                 whole_tasks=whole_tasks,
+                n_classes=self._n_classes,
             )
             lacking = any(len(missing_tasks(table, split)) for split in splits)
             if lacking and not self.outlier_tasks:
@@ -455,7 +458,10 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                     if len(missing):
                         return False
                     assert isinstance(train, TaskData)
-                    refuse_flat_tasks(train, self._family)
+                    if isinstance(self, ClassificationTasks):
+                        refuse_lone_classes(train, 0, self._n_classes)
+                    else:
+                        refuse_flat_tasks(train, self._family)
             except ValueError:
                 return False
             return True
@@ -913,28 +919,46 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, crossed_effects_, cross
     _: KW_ONLY
     loss: str = "logistic"
 
+    _takes_several: ClassVar[bool] = True
+
     def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         data, places = test.to_tasks(), task_places(test.tasks, tasks)
-        family = self._family
-        return (
-            RowError(data, places)
-            if family is None
-            else FamilyLoss(data, places, family)
-        )
+        family, K = self._family, self._n_classes
+        if family is None:
+            return RowError(data, places)
+        if K == 2:
+            return FamilyLoss(data, places, family)
+        assert isinstance(data, StackedRows)
+        firsts = len(tasks) * np.arange(K)[:, np.newaxis]  # class after class
+        return FamilyLoss(ClassRows.of(data, K), (firsts + places).ravel(), family)
 
     def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         if isinstance(self.scoring, str) and self.scoring == "task_auc":
+            if self._n_classes > 2:
+                raise ValueError(
+                    'scoring="task_auc" needs two classes: got '
+                    f"{self._n_classes}. Use None, the log-loss, or one_vs_rest."
+                )
             return MeanAuc(test.to_tasks(), task_places(test.tasks, tasks))
         places = task_places(test.tasks, tasks)
         codes = places if test.codes is None else places[test.codes]
-        targets = self._classes[codes, (test.y > 0).astype(np.intp)]
+        chosen = test.y if self._n_classes > 2 else test.y > 0
+        targets = self._classes[codes, chosen.astype(np.intp)]
         shell = self._fixed(1.0, 1.0, 1.0)
         assert isinstance(shell, MultiTaskClassifier)
         shell._set_classes(self._classes)
         return bind_scorer(self.scoring, shell, test, tasks, targets)
 
     def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if free intercepts of logistic loss have no finite best value."""
+        """Fail if intercepts of logistic loss have no finite best value."""
+        if self._n_classes > 2:
+            seen = np.unique(train.y[train.weight > 0])
+            if len(seen) < self._n_classes:
+                absent = np.setdiff1d(np.arange(self._n_classes), seen)[:5]
+                raise FoldsError(
+                    "cv must leave rows of every class in every training part: split "
+                    f"{number} trains without {self._classes[0, absent].tolist()}."
+                )
         unties = self.fit_intercept == "auto" and self.task_prior is None
         if self._family is not None and (self.fit_intercept is True or unties):
-            refuse_lone_classes(train, number)
+            refuse_lone_classes(train, number, self._n_classes)

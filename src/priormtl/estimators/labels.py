@@ -92,16 +92,21 @@ def code_classes(y: np.ndarray, codes: Index | None, table: np.ndarray) -> Array
     return positive - (y == classes[..., 0])
 
 
-def refuse_lone_classes(train: TaskData, number: int) -> None:
-    """Fail if some task of a training part, whose labels are ±1, shows one class."""
-    for sign in (-1.0, 1.0):
-        shown = train.task_sums(train.weight * (train.y == sign))
+def refuse_lone_classes(train: TaskData, number: int, n_classes: int = 2) -> None:
+    """Fail if some task of a training part lacks a class.
+
+    Labels are ±1, or numbers of more than two classes.
+    """
+    codes = [-1.0, 1.0] if n_classes == 2 else list(map(float, range(n_classes)))
+    for code in codes:
+        shown = train.task_sums(train.weight * (train.y == code))
         lone = [train.tasks[i] for i in np.flatnonzero(shown == 0)]
         if lone:
             raise FoldsError(
-                "cv must leave both classes of every task in every training part: "
-                f"split {number} trains on one class of {lone[:8]}; stratify the "
-                "splits by task and class."
+                "cv must leave all classes of every task in every training part with "
+                f"free intercepts: split {number} trains without a class of "
+                f'{lone[:8]}; use fit_intercept="tied", or stratify the splits by task '
+                "and class."
             )
 
 

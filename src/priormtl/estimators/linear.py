@@ -120,7 +120,7 @@ class LinearMultiTask(MultiTaskEstimator):
         """Family of the loss; None for squared loss."""
         given = vars(self)
         loss = check_choice("loss", given.get("loss", "squared"), self._losses)
-        return find_family(loss, given.get("dispersion"))
+        return find_family(loss, given.get("dispersion"), self._n_classes)
 
     @property
     def _n_classes(self) -> int:

@@ -53,11 +53,13 @@ def make_splits(
     *,
     by_class: bool,
     whole_tasks: bool = False,
+    n_classes: int = 2,
 ) -> list[Split]:
     """Rows of each split: our folds for a number, else as the splitter says.
 
     With ``whole_tasks``, our folds may hold out all rows of a task. Where rows have
-    times, our folds go forward.
+    times, our folds go forward. Each of more than two classes, whose numbers are the
+    targets, always has rows to learn from.
     """
     n_folds = DEFAULT_FOLDS if cv is None else cv
     if isinstance(n_folds, bool) or not isinstance(n_folds, Integral):
@@ -79,6 +81,9 @@ def make_splits(
         ]
     strata = strata_of(table, by_class=by_class)
     kept = strata[:, :0] if whole_tasks else None
+    if n_classes > 2:
+        tasks = strata if kept is None else kept
+        kept = np.column_stack([tasks, table.y.astype(np.intp)])
     # A table of four rows has four folds by default, not an error.
     fewest = 2 if n_folds == DEFAULT_FOLDS else int(n_folds)
     for count in range(int(n_folds), fewest, -1):
@@ -125,6 +130,10 @@ class ScorerOnRows:
         # A copy: other threads score other models.
         model: Any = copy.copy(self.model)
         if isinstance(model, LinearMultiTask):
+            m, *K, d = model.fitted_.coef.shape
+            if K:  # class after class
+                coef = coef.reshape(*K, m, d).swapaxes(0, 1)
+                intercept = intercept.reshape(*K, m).T
             model.fitted_ = replace(model.fitted_, coef=coef, intercept=intercept)
         else:  # a compared method
             model.coef_, model.intercept_ = coef, intercept
@@ -158,7 +167,9 @@ def bind_scorer(
     m, d, labels = len(tasks), int(test.X.shape[1]), np.arange(len(tasks))
     if isinstance(shell, LinearMultiTask):
         name, model = type(shell).__name__, shell._model()
-        shell.fitted_ = Fitted(name, model, labels, np.zeros((m, d)), np.zeros(m))
+        own = (model.n_classes,) if model.n_classes > 2 else ()
+        zero = np.zeros((m, *own, d)), np.zeros((m, *own))
+        shell.fitted_ = Fitted(name, model, labels, *zero)
     else:  # a compared method
         shell.tasks_ = labels
     shell.n_features_in_ = d

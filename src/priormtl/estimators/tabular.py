@@ -32,6 +32,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
+from priormtl.estimators.labels import read_labels
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.estimators.summary import ModelSummary
 from priormtl.exceptions import absent_name, unknown_name
@@ -64,7 +65,7 @@ def tabular_model(
     Parameters
     ----------
     kind : {"regressor", "classifier"}
-        Whether the target is a number or one of two classes.
+        Whether the target is a number or one of several classes.
     task : str or list of str
         Column of the tasks. Several columns, from coarse to fine, are nested tasks:
         ``["district", "school"]``.
@@ -81,7 +82,8 @@ def tabular_model(
         Columns whose levels have effects of their own in all tasks, shrunk as REML
         says, such as the teacher of pupils in many schools. "auto": text columns with
         at least 20 values, and numbers or dates whose values recur in most tasks, if
-        held-out rows say that this helps; none with ``outlier_tasks=True``.
+        held-out rows say that this helps; none with ``outlier_tasks=True``, and none
+        with more than two classes, where all text columns are shrunken features.
     time : str, optional
         Column that orders the rows of each task: numbers, dates, ISO text, or months
         such as 202401. It stays a feature. The model is then chosen, and intervals are
@@ -150,7 +152,10 @@ def tabular_model(
     if settings.get("outlier_tasks") and isinstance(crossed, str) and crossed == "auto":
         crossed = "none"
     known_parts = settings.get("exposure"), settings.get("offset")
-    features = TableFeatures(task, smooth, straight, crossed, *known_parts, time)
+    classify = kind == "classifier"
+    features = TableFeatures(
+        task, smooth, straight, crossed, *known_parts, time, classify
+    )
     return TabularPipeline([("features", features), ("model", model)])
 
 
@@ -234,6 +239,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         Columns that become crossed factors; see :func:`tabular_model`.
     exposure, offset : str, optional
         Columns that are no features; see :class:`MultiTaskRegressor`.
+    classify : bool, default=False
+        Whether targets are classes. With more than two of them "auto" is "none".
 
     Attributes
     ----------
@@ -257,6 +264,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         exposure: str | None = None,
         offset: str | None = None,
         time: str | None = None,
+        classify: bool = False,
     ) -> None:
         self.task = task
         self.smooth = smooth
@@ -265,19 +273,25 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self.exposure = exposure
         self.offset = offset
         self.time = time
+        self.classify = classify
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
-        self._learn(self._frame(X, reset=True))
+        self._learn(self._frame(X, reset=True), y)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> Encoded:
         """Fit and transform, reading each column once."""
         frame = self._frame(X, reset=True)
-        return self._encode(frame, self._learn(frame))
+        return self._encode(frame, self._learn(frame, y))
 
-    def _learn(self, frame: nw.DataFrame[Any]) -> dict[str, Cells]:
+    def _learn(self, frame: nw.DataFrame[Any], y: object) -> dict[str, Cells]:
         """Learn from a table; returns the cells of columns that are used."""
+        crossed = self.crossed
+        if self.classify and isinstance(crossed, str) and crossed == "auto":
+            # Models of more than two classes have no crossed factors.
+            labels = None if y is None else np.unique(read_labels(y))
+            crossed = "auto" if labels is None or len(labels) <= 2 else "none"
         tasks = find_task_columns(self.task, frame.columns)
         for name in tasks:
             if name not in frame.columns:
@@ -290,7 +304,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             labels,
             self.smooth,
             self.straight,
-            self.crossed,
+            crossed,
             self.time,
         )
         straight = design.straighten()

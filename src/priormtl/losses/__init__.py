@@ -17,7 +17,7 @@ from priormtl.losses.intercepts import (
     TiedIntercepts,
 )
 from priormtl.losses.logistic import Logistic
-from priormtl.losses.multinomial import Multinomial, MultinomialFit, by_class
+from priormtl.losses.multinomial import ClassRows, Multinomial, MultinomialFit, by_class
 from priormtl.losses.negative_binomial import NegativeBinomial
 from priormtl.losses.outliers import OutlierEvaluation, OutlierFit
 from priormtl.losses.poisson import Poisson
@@ -30,8 +30,12 @@ FAMILIES: dict[str, type[Family]] = {
 }
 
 
-def find_family(loss: str, dispersion: float | None = None) -> Family | None:
+def find_family(
+    loss: str, dispersion: float | None = None, n_classes: int = 2
+) -> Family | None:
     """Family of this name; None for squared loss."""
+    if loss == "logistic" and n_classes > 2:
+        return Multinomial(n_classes)
     if loss not in FAMILIES:
         return None
     kind = FAMILIES[loss]

@@ -320,7 +320,7 @@ class FamilyFit(WithoutForms):
         self, point: FamilyEvaluation, gradient: Array
     ) -> FamilyEvaluation | None:
         """Newton step in b if the value falls, else a shorter one; None at rounding."""
-        trial = self._intercept_step(point, self.data.weight * point.bends)
+        trial = self._intercept_step(point)
         slope = float((trial.b - point.b) @ gradient)
         if trial.value <= point.value + SUFFICIENT * slope:
             return trial
@@ -340,7 +340,7 @@ class FamilyFit(WithoutForms):
         """Where samples are all but decided, Newton's steps go anywhere."""
         upper = self.family.upper_bend(point.eta, self.data.y)
         if upper is not None:
-            yield self._intercept_step(point, self.data.weight * upper)
+            yield self._intercept_step(point, upper)
             return
         # Task by task, which is right without ties, then all by the same factor.
         size = np.maximum(np.abs(step), EPS)
@@ -349,10 +349,11 @@ class FamilyFit(WithoutForms):
         yield replace(point, b=point.b + step * np.log1p(largest) / largest)
 
     def _intercept_step(
-        self, point: FamilyEvaluation, curvature: Array
+        self, point: FamilyEvaluation, bends: Array | None = None
     ) -> FamilyEvaluation:
-        """Minimise the quadratic in b with these curvatures of the samples."""
-        total = self._floored(self.data.task_sums(curvature))
+        """Minimise the quadratic in b with these curvatures of the samples, or f″."""
+        bends = point.bends if bends is None else bends
+        total = self._floored(self.data.task_sums(self.data.weight * bends))
         misfit = self.data.task_sums(self.data.weight * point.slopes)
         b = self.intercepts.solver(total)(point.b - misfit / total)
         return replace(point, b=b)

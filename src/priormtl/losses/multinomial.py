@@ -12,6 +12,7 @@ least c of each row for which they are nowhere below f″: 1 ≤ c ≤ 2, and th
 where the classes are equally likely. Intercepts and Hessians take f″ itself.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
@@ -19,18 +20,31 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import vstack
-from scipy.special import log_softmax, softmax, xlogy
+from scipy.sparse import csr_array, issparse, vstack
+from scipy.special import xlogy
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
 from priormtl._numerics import TINY, conjugate_gradients
-from priormtl.data import StackedRows, TaskData, TaskStatistics, shift_samples
+from priormtl.data import (
+    StackedRows,
+    TaskData,
+    TaskStatistics,
+    condense,
+    shift_samples,
+)
 from priormtl.graphs import Laplacian
 from priormtl.losses.family import Family, FamilyEvaluation, FamilyFit
-from priormtl.losses.intercepts import FreeIntercepts, Intercepts
+from priormtl.losses.intercepts import FreeIntercepts, Intercepts, TiedIntercepts
+from priormtl.losses.squared import SquaredFit
 
 MOST_DENSE = 400  # tied intercepts whose system is inverted as one matrix
+
+
+def softmax(eta: Array) -> Array:
+    """Probabilities of classes, given scores (…, K)."""
+    shares = np.exp(eta - eta.max(axis=-1, keepdims=True))
+    return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +100,13 @@ class ClassRows(TaskData):
         ends = self.starts.tolist()
         return [slice(a, b) for a, b in pairwise(ends)]
 
+    def of_class(self, k: int) -> StackedRows:
+        """Rows with the column of one class."""
+        m = len(self.starts) - 1
+        y, weight = np.array(self.y[:, k]), np.array(self.weight[:, k])
+        tasks = self.tasks[k * m : (k + 1) * m]
+        return StackedRows(self.X, y, weight, tasks, self.features, self.starts)
+
     def stacked(self) -> StackedRows:
         """The same as rows of one column each, task after task of class after class."""
         K, n = self.classes, self.starts[-1]
@@ -110,24 +131,29 @@ class Multinomial(Family):
     classes: int
 
     name: ClassVar[str] = "multinomial"
-    scoring: ClassVar[tuple[str, float]] = ("neg_log_loss", 1.0)
+
+    @property
+    def scoring(self) -> tuple[str, float]:  # type: ignore[override]
+        """Log-loss of a row, of which the loss of each class is a part."""
+        return "neg_log_loss", float(self.classes)
 
     def check(self, y: Array, *, weighted: bool) -> None:
         if not np.all((y == 0) | (y == 1)):
             raise ValueError("y must be one-hot with multinomial loss.")
 
     def loss(self, eta: Array, y: Array) -> Array:
-        return -y * log_softmax(eta, axis=1)
+        apart = eta - eta.max(axis=1, keepdims=True)
+        return y * (np.log(np.exp(apart).sum(axis=1, keepdims=True)) - apart)
 
     def constant(self, y: Array) -> Array:
         return np.zeros_like(y)
 
     def slope(self, eta: Array, y: Array) -> Array:
-        return np.asarray(softmax(eta, axis=1) - y)
+        return softmax(eta) - y
 
     def bend(self, eta: Array, y: Array) -> Array:
         """Curvatures c p (1 − p) of each class, together nowhere below f″."""
-        p = softmax(eta, axis=1)
+        p = softmax(eta)
         rest = np.maximum(1.0 - p, TINY)
         # c is the largest eigenvalue of diag(a) − u uᵀ, a = 1 / (1 − p), u² = p a. It
         # lies between the two largest a, where Σ u² / (a − c) rises to 1, and below 2.
@@ -152,7 +178,7 @@ class Multinomial(Family):
         return np.log(np.maximum(v + y, TINY))
 
     def mean(self, eta: Array) -> Array:
-        return np.asarray(softmax(eta, axis=-1))
+        return softmax(eta)
 
     def link(self, mean: Array) -> Array:
         return np.log(np.maximum(mean, 1e-10))
@@ -207,7 +233,7 @@ class MultinomialFit(FamilyFit):
         return b, scores + data.spread(b)
 
     def _intercept_step(
-        self, point: FamilyEvaluation, curvature: Array
+        self, point: FamilyEvaluation, bends: Array | None = None
     ) -> FamilyEvaluation:
         """Newton step in b, with the classes of a task coupled."""
         return replace(point, b=point.b + self._solve(point, -point.intercept_slope))
@@ -229,9 +255,12 @@ class MultinomialFit(FamilyFit):
             own = np.matmul(blocks, b.reshape(K, -1).T[:, :, np.newaxis])[:, :, 0]
             return own.T.ravel()
 
+        group = 0.0 if graph is None or graph.part is None else graph.part.one_group
         if graph is None:
             inverse = np.linalg.pinv(blocks, rcond=1e-13, hermitian=True)
             solve = partial(multiply, inverse)
+        elif group:
+            solve = _group_solver(blocks, self.intercepts.tie_strength * group)
         elif size <= MOST_DENSE:
             whole = self.intercepts.tie_strength * graph.dense()
             place = np.arange(size).reshape(K, -1)
@@ -257,10 +286,82 @@ class MultinomialFit(FamilyFit):
         assert isinstance(model, ClassRows)
         return model.stacked()
 
+    def class_models(self, at: FamilyEvaluation) -> list[SquaredFit]:
+        """Quadratic model of each class, which are a sum."""
+        rows, graph = super()._reweighted(at), self.intercepts.graph
+        assert isinstance(rows, ClassRows)
+        own = self.intercepts
+        if graph is not None:
+            assert graph.part is not None
+            own = TiedIntercepts(graph.part, self.intercepts.tie_strength)
+        parts = map(rows.of_class, range(rows.classes))
+        return [SquaredFit(condense(part), own) for part in parts]
+
+    def square_sums(self, weight: Array) -> Array:
+        """Sums of squares of features, with weights (n, K) of classes (d, K m)."""
+        X = self.data.X
+        squares = csr_array(X.multiply(X)) if issparse(X) else X**2
+        return self.data.with_matrix(squares).adjoint(weight)
+
+    def hessian_blocks(
+        self, at: FamilyEvaluation, own: Index, shared: Index
+    ) -> tuple[Array, Array, Array]:
+        """Hessian over what tasks have of their own, and over what they share.
+
+        Blocks (m, K p, K p) of intercepts, if any, and of features ``own``, class after
+        class; (m, K p, K q) of these with features ``shared``; (K q, K q) of those.
+        """
+        data, m, K = self.data, len(self.data.starts) - 1, self.data.classes
+        X = data.X.toarray() if issparse(data.X) else data.X
+        extra = np.ones((len(X), 0 if self.intercepts.are_fixed else 1))
+        Z, S = np.hstack([extra, X[:, own]]), X[:, shared]
+        p, q = Z.shape[1], S.shape[1]
+        inner, border = np.zeros((m, K, p, K, p)), np.zeros((m, K, p, K, q))
+        corner = np.zeros((K, q, K, q))
+        chance, weight = at.slopes + data.y, data.weight[:, 0]
+        for k in range(K):
+            for other in range(k, K):
+                share = float(k == other) - chance[:, other]
+                bends = (weight * chance[:, k] * share)[:, np.newaxis]
+                corner[k, :, other] = S.T @ (bends * S)
+                corner[other, :, k] = corner[k, :, other].T
+                scaled = bends * Z
+                for i, rows in enumerate(data._slices):
+                    inner[i, k, :, other] = scaled[rows].T @ Z[rows]
+                    border[i, k, :, other] = scaled[rows].T @ S[rows]
+                inner[:, other, :, k] = inner[:, k, :, other]
+                border[:, other, :, k] = border[:, k, :, other]
+        return (
+            inner.reshape(m, K * p, K * p),
+            border.reshape(m, K * p, K * q),
+            corner.reshape(K * q, K * q),
+        )
+
     def newton_dual(self, at: FamilyEvaluation, V: Array, product: Array) -> float:
         change, scores = self._follow(at, V)
         v = at.slopes + self.turn(at, scores)
         return self._dual_at(at, v, change)
+
+
+def _group_solver(blocks: Array, strength: float) -> Callable[[Array], Array]:
+    """Solver of (blocks + strength (I − mean over tasks)) b = rhs, class after class.
+
+    Given the mean c (K,) over tasks, b_i = (blocks_i + strength I)⁻¹ (rhs_i + strength
+    c), and the mean is such that Σ_i blocks_i b_i = Σ_i rhs_i.
+    """
+    m, K, _ = blocks.shape
+    inverse = np.linalg.inv(blocks + strength * np.eye(K))
+    share = inverse @ blocks  # of b_i that its task decides; hence no difference
+    whole = np.linalg.pinv(share.sum(axis=0), rcond=1e-13, hermitian=True) / strength
+
+    def solve(rhs: Array) -> Array:
+        rest = rhs.reshape(K, m).T
+        left = rest - np.matmul(share, rest[:, :, np.newaxis])[:, :, 0]
+        known = rest + strength * (whole @ left.sum(axis=0))
+        b = np.matmul(inverse, known[:, :, np.newaxis])[:, :, 0]
+        return np.ascontiguousarray(b.T).ravel()
+
+    return solve
 
 
 def by_class(graph: Laplacian, classes: int) -> Laplacian:
@@ -280,4 +381,5 @@ def by_class(graph: Laplacian, classes: int) -> Laplacian:
         weight=np.tile(graph.weight, classes),
         names=tuple(names),
         level=np.tile(graph.level, classes),
+        part=graph,
     )

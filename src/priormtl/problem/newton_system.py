@@ -12,6 +12,7 @@ centre c: with b_i = a_i − cᵀp_i the tie s · L of the b_i becomes s t tᵀ 
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -28,7 +29,7 @@ from priormtl._numerics import (
     ConjugateGradients,
     conjugate_gradients,
 )
-from priormtl.losses import SquaredFit
+from priormtl.losses import MultinomialFit, SquaredFit
 from priormtl.problem.elimination import Elimination, plan_elimination
 from priormtl.problem.quadratic import QuadraticPrior
 
@@ -136,7 +137,7 @@ def solve_along(problem: "Problem", point: "Point", free: NDArray[np.bool_]) -> 
         lambda r: project(system.precondition(project(r))),
         lambda p, _: project(problem.hessian(point, p)) + ridge * p,
         -project(point.gradient),
-        1e-8,
+        1e-3,  # the next point has another Hessian
         system.most_steps,
     )
 
@@ -304,19 +305,133 @@ def _system(problem: "Problem", point: "Point") -> _System:
     known = problem.memo.get(MEMO)
     if known is not None and known[0] is fit and known[1] is problem.prior:
         return known[2]
-    model = fit.quadratic_model(point.fit)
     common = np.zeros(problem.shape[0], dtype=bool)
-    constraints, by_class = problem.constraints, _has_effects_of_classes(problem)
-    if constraints is not None and not by_class:
-        common = constraints.common
-    found = _make_system(model, problem.prior, problem.shape, common)
-    if constraints is not None and by_class:
-        # Effects that all tasks share, but not all columns: project on these.
-        inner, level = found.precondition, constraints.level
-        found = found._replace(precondition=lambda r: level(inner(level(r))))
+    if problem.constraints is not None:
+        common = problem.constraints.common
+    if isinstance(fit, MultinomialFit):
+        found = _class_system(problem, fit, point, common)
+    else:
+        model = fit.quadratic_model(point.fit)
+        found = _make_system(model, problem.prior, problem.shape, common)
     if fit.is_quadratic:
         problem.memo[MEMO] = fit, problem.prior, found
     return found
+
+
+def _class_system(
+    problem: "Problem", fit: MultinomialFit, point: "Point", common: NDArray[np.bool_]
+) -> _System:
+    """System of classes: all at once by elimination, or where that is large one by one.
+
+    What tasks have of their own, in all classes, is a block of the elimination; common
+    effects are its border. Nothing else is ever formed task by task.
+    """
+    prior = problem.prior
+    if prior.laplacian.part is not None:
+        prior = replace(prior, laplacian=prior.laplacian.part, target=None)
+    K, graph = fit.data.classes, prior.laplacian
+    m, own, order = graph.m, np.flatnonzero(~common), plan_elimination(graph)
+    k = K * (len(own) + (not fit.intercepts.are_fixed))
+    chance = point.fit.slopes + fit.data.y  # type: ignore[attr-defined]
+    bends = fit.data.weight * chance * (1.0 - chance)
+    data = fit.square_sums(bends) + prior.relation.diagonal()[:, np.newaxis]
+    scale = data.mean(axis=1)
+    least = RIDGE * (10 + len(scale)) * np.where(scale > 0, scale, 1.0)
+    exact = None
+    size = 0 if order is None else order.n_blocks * k * (k + K * int(common.sum()))
+    if order is not None and size <= MOST_NUMBERS:
+        exact = _eliminate_classes(prior, fit, point, order, least, common)
+    root, noise = np.sqrt(data), np.full(K * m, ROUNDING)
+    if exact is not None:
+        solve, is_singular = exact
+        return _System(solve, least, root, root, 200, noise, is_singular)
+    models = fit.class_models(point.fit)  # type: ignore[arg-type]
+    parts = [_make_system(model, prior, model.shape, common) for model in models]
+
+    def precondition(rest: Array) -> Array:
+        pairs = zip(parts, np.split(rest, K, axis=1), strict=True)
+        return np.hstack([part.precondition(rows) for part, rows in pairs])
+
+    steps = max(part.most_steps for part in parts)
+    singular = any(part.is_singular for part in parts)
+    return _System(precondition, least, root, root, steps, noise, singular)
+
+
+def _eliminate_classes(
+    prior: QuadraticPrior,
+    fit: MultinomialFit,
+    point: "Point",
+    order: Elimination,
+    least: Array,
+    common: NDArray[np.bool_],
+) -> tuple[Preconditioner, bool] | None:
+    """Inverse of the Hessian of K classes plus a ridge; None where it fails.
+
+    The second of two is whether H is near singular.
+    """
+    own, shared = np.flatnonzero(~common), np.flatnonzero(common)
+    inner, border, corner = fit.hessian_blocks(point.fit, own, shared)  # type: ignore[arg-type]
+    (m, k, q), K, nodes = border.shape, fit.data.classes, order.graph.n_nodes
+    extra = k // K - len(own)  # whether there are intercepts
+    ones, relation = np.eye(K), prior.relation.toarray()
+    beside = np.zeros((k // K, k // K))
+    beside[extra:, extra:] = relation[np.ix_(own, own)]
+    inner += np.kron(ones, beside)
+    across = np.vstack([np.zeros((extra, len(shared))), relation[np.ix_(own, shared)]])
+    border += np.kron(ones, across)
+    corner += m * np.kron(ones, relation[np.ix_(shared, shared)])
+    weights = np.ones(len(common)) if prior.tie_weights is None else prior.tie_weights
+    level = np.full(extra, RIDGE * float(fit.data.weight.mean()))
+    ridge = np.tile(np.concatenate([level, least[own]]), K)
+    scale = np.maximum(np.einsum("ijj->j", inner) / m, ridge)
+    tie = np.concatenate(
+        [np.full(extra, fit.intercepts.tie_strength), prior.epsilon * weights[own]]
+    )
+    # As in `_eliminate`.
+    tie = np.minimum(np.tile(tie, K), STRONGEST_TIE * scale)
+    steps, least_shared = np.arange(k), m * np.tile(least[shared], K)
+    pivots, sides = np.zeros((nodes, k, k)), np.zeros((nodes, k, q))
+    pivots[:m], sides[:m] = inner, border
+    while True:
+        trial = pivots.copy()
+        trial[:, steps, steps] += ridge
+        try:
+            factor = order.factorise(trial, tie)
+            gains = factor.solve(sides)
+            left = corner - np.tensordot(sides, gains, axes=([0, 1], [0, 1]))
+            root = np.linalg.cholesky(left + np.diag(least_shared))
+            break
+        except np.linalg.LinAlgError:  # rounding: a larger ridge factorises
+            ridge, least_shared = 100.0 * ridge, 100.0 * least_shared
+            if np.all(ridge > 1e-2 * scale):
+                return None
+    d = len(common)
+
+    def solve(rest: Array) -> Array:
+        # From (d, class, task) to blocks of tasks, and back.
+        by_class = rest.reshape(d, K, m)
+        padded = np.zeros((nodes, k, 1))
+        parts = padded[:m, :, 0].reshape(m, K, -1)
+        parts[:, :, extra:] = by_class[own].transpose(2, 1, 0)
+        padded[:m, :, 0] = parts.reshape(m, k)
+        found = factor.solve(padded)
+        out = np.empty_like(by_class)
+        if q:
+            total = by_class[shared].sum(axis=2).T.ravel()
+            total -= np.tensordot(sides, found[:, :, 0], axes=([0, 1], [0, 1]))
+            effects = cho_solve((root, True), total, check_finite=False)
+            found[:, :, 0] -= gains @ effects
+            out[shared] = effects.reshape(K, -1).T[:, :, np.newaxis]
+        parts = found[:m, :, 0].reshape(m, K, -1)
+        out[own] = parts[:, :, extra:].transpose(2, 1, 0)
+        return out.reshape(rest.shape)
+
+    floor = SINGULAR * scale + 100.0 * EPS * m * tie
+    seen = np.tile(np.arange(k // K) >= extra, K)  # levels of classes are always flat
+    is_singular = bool(np.any((factor.least_pivots < floor)[seen]))
+    flat = SINGULAR * np.maximum(corner.diagonal(), least_shared)
+    is_singular |= bool(np.any(root.diagonal() ** 2 < flat))
+    return solve, is_singular
 
 
 def _has_effects_of_classes(problem: "Problem") -> bool:

@@ -1,6 +1,6 @@
 """Ties between tasks estimated from the data, by restricted maximum likelihood."""
 
-from priormtl.reml.logistic import estimate_logistic_ties
+from priormtl.reml.logistic import estimate_logistic_ties, join_classes
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.sums import (
     Estimate,
@@ -38,6 +38,7 @@ __all__ = [
     "estimate_logistic_ties",
     "estimate_on_sums",
     "estimate_ties",
+    "join_classes",
     "sample",
     "suits_rows",
     "survey",

@@ -1,5 +1,6 @@
 """Ties under logistic loss: penalised quasi-likelihood."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -94,6 +95,36 @@ def estimate_logistic_ties(
             break
     assert found is not None  # there is a first round
     return found
+
+
+def join_classes(found: Sequence[Ties]) -> Ties:
+    """Ties of K classes that all have coefficients, from each against the others.
+
+    About the mean over classes, log-odds of a class against the others are K / (K − 1)
+    times its score, where classes are equally likely. Coefficients of variance τ² in
+    all classes make that K / (K − 1) τ², which is averaged over classes.
+    """
+    K, known = len(found), [one for one in found if one.noise_variance is not None]
+    rows = (K - 1) / K * np.hstack([one.rows for one in found])
+    if not known:
+        return replace(found[0], rows=rows)
+
+    def join(precisions: Sequence[Array]) -> Array:
+        with np.errstate(divide="ignore"):
+            variances = np.mean(1.0 / np.array(precisions), axis=0)
+            return np.asarray(K / (K - 1) / variances)
+
+    first, tied = known[0], known[0].intercept is not None
+    levels = [np.array(one.intercept) for one in known if one.intercept is not None]
+    between = np.log(np.array([one.between for one in known])).mean(axis=0)
+    return Ties(
+        join([one.weights for one in known]),
+        float(join(levels)) if tied else None,
+        first.noise_variance,
+        rows,
+        join([one.shrinkage for one in known]),
+        tuple(np.exp(between).tolist()),
+    )
 
 
 def _between(before: Ties | None, found: Ties, share: float) -> Ties:

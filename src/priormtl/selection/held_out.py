@@ -83,6 +83,15 @@ class FoldModels(NamedTuple):
     intercept: Array  # (folds, m)
     effects: Array  # (folds, levels) of crossed factors; may be none
 
+    def by_class(self, m: int) -> "list[FoldModels]":
+        """Models of each class, of m tasks, where there are more than two."""
+        ends = range(0, self.coef.shape[1], m)
+        return [
+            FoldModels(self.coef[:, a : a + m], self.intercept[:, a : a + m], empty)
+            for empty in (self.effects[:, :0],)
+            for a in ends
+        ]
+
 
 # CAUTION, MIXED and the numbers inside functions were chosen on the tables and folds of
 # docs/benchmarks/intervals.md and on 26 others. Those of grids and steps bound time.
@@ -99,11 +108,12 @@ QUESTIONS = ("rows", "later", "tasks")
 class HeldOut(NamedTuple):
     """Predictions of rows by models that were not fitted to them, and these models."""
 
-    models: FoldModels
+    models: FoldModels  # those of more than two classes have K m tasks
     # (folds, m) of their predictions, over that of the noise; none for classes
     variances: Array
     final_variances: Array | float = 0.0  # (m,) of those of the final model
-    # (n,) scores, NaN for rows that were never held out; None without rows
+    # (n,) scores, or (n, K) of more than two classes; NaN for rows that were never held
+    # out; None without rows
     prediction: Array | None = None
     folds: Index | None = None  # (n,) fold in which each row was held out, or −1
     splits: Sequence[Split] = ()
@@ -122,12 +132,26 @@ class HeldOut(NamedTuple):
         ``tasks`` are those of the models. Targets in several columns have no single
         prediction of a row.
         """
-        n = len(table)
+        n, m = len(table), len(tasks)
         folds, prediction = np.full(n, -1, np.intp), np.full(n, np.nan)
         for k, split in enumerate(splits):
             folds[split.test] = k
         codes, known = codes_among(table, tasks)
         dealt = np.where(known, folds, -1)
+        held_out = self._replace(
+            folds=folds,
+            splits=splits,
+            horizon=_horizons(table, codes, splits, len(tasks)),
+        )
+        if self.models.coef.shape[1] > m:
+            assert codes is not None
+            place = np.maximum(dealt, 0), np.arange(n)
+            classes = [
+                score_folds(table.X, codes, part)[0][place]
+                for part in self.models.by_class(m)
+            ]
+            scores = np.where(dealt >= 0, classes, np.nan).T
+            return held_out._replace(prediction=scores), None
         own, shared = score_folds(table.X, codes, self.models, table.crossed)
         if table.offset is not None:
             repeats = own.shape[1] // n
@@ -136,12 +160,7 @@ class HeldOut(NamedTuple):
         if codes is not None:
             held = own[np.maximum(dealt, 0), np.arange(n)]
             prediction = np.where(dealt >= 0, held, np.nan)
-        held_out = self._replace(
-            prediction=prediction,
-            folds=folds,
-            splits=splits,
-            horizon=_horizons(table, codes, splits, len(tasks)),
-        )
+        held_out = held_out._replace(prediction=prediction)
         if not self.variances.size:
             return held_out, None
         return held_out, hold_out(table, codes, held_out, dealt, own, shared)
@@ -170,7 +189,7 @@ def refit_folds(
         posed = candidate.at(trial.posed)
         if known is None:
             if trial.train is None:
-                solution = solver.solve(posed.problem)
+                solution = solver.solve(posed.problem, posed.start)
             else:
                 rough = replace(solver, tol=max(solver.tol, 1e-4))
                 posed, solution = posed.fit(rough, trial.train)

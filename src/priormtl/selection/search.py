@@ -514,7 +514,11 @@ def _run_path(
         return PathScores(scores, np.zeros(1), taken, 0)
     order = np.argsort(-lams, kind="stable")
     problem = posed.problem.with_strengths(lam=1.0, theta=theta, epsilon=epsilon)
-    solutions = solver.path(problem, lams[order])
+    start = posed._replace(problem=problem.with_strengths(lam=0.0)).start
+    if start is not None and not lams.any():
+        solutions = [solver.solve(problem.with_strengths(lam=0.0), start)] * len(lams)
+    else:
+        solutions = solver.path(problem, lams[order])
     begin = perf_counter()
     coefs, intercepts, seconds, unsolved = [], [], [], 0
     for solution in solutions:

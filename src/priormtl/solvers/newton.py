@@ -91,7 +91,7 @@ def _refine(problem: Problem, penalty: L21, point: Point) -> Point:
         ridge = ridge + small.prior.ridge
     prior = replace(small.prior, ridge=ridge)
     smooth = replace(small, prior=prior, lam=0.0, memo={})
-    start = smooth.at(point.coef[rows])
+    start = smooth.at(point.coef[rows], near=point)
     # Coefficients at a bound that the gradient pushes against it stay there.
     held = (start.coef == 0) & (smooth.free_gradient(start) == 0)
     coef = np.zeros(problem.shape)
