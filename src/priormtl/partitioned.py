@@ -31,7 +31,6 @@ from functools import partial
 from typing import NamedTuple, Self
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
 from priormtl.checks import check_row_weights, check_ties, is_word
@@ -276,7 +275,7 @@ class TaskTable(NamedTuple):
 class Precision(NamedTuple):
     """How sure what tasks share is, in units of the noise."""
 
-    half: Array  # (k, k) H with Hᵀ H the covariance of q
+    half: Array  # (r, k) H with Hᵀ H the covariance of q
     mean_curvature: Array  # (k, k) mean of G_i
     middle: Array  # (d,) mean features
 
@@ -462,8 +461,7 @@ def fit_tasks(model: Model, tasks: Tasks, tol: float = 1e-6) -> PartitionedFit:
     back, shared, totals = columns.back(), newton.shared(best.state), best.totals
     precision = None
     if model.family is None and model.lam == 0 and ties.deviations is not None:
-        root = np.linalg.cholesky(newton.hessian(best)[0])
-        half = np.asarray(np.linalg.inv(root))
+        half = inverse_root(newton.hessian(best)[0])
         precision = Precision(half, totals.curvature / m, mean[:d])
     middle = totals.coef / m @ back
     if free:
@@ -607,7 +605,8 @@ def _estimate_family(
     """
     k, family, estimate = turn.shape[1] - 1, model.family, None
     assert family is not None
-    noise = model.weight_unit if family.noise_is_known else None
+    # Weights are relative: rows of mean weight have the variance of the family.
+    noise = found.weight / found.n_rows if family.noise_is_known else None
     theta, q = np.zeros(k), np.zeros(k)
     theta[allowed] = 1.0
     stages: list[tuple[Tasks, Survey]] = [(tasks, found)]
@@ -656,6 +655,18 @@ def _fit_mean(
 
 
 # Newton's method in what tasks share.
+
+
+def inverse_root(H: Array) -> Array:
+    """R with Rᵀ R = H⁻¹, without the directions that no data see.
+
+    Of what such directions leave open, the smallest coefficients are taken.
+    """
+    size = np.sqrt(np.maximum(H.diagonal(), TINY))
+    values, vectors = np.linalg.eigh(H / np.outer(size, size))
+    blind = 1e-12  # eigenvalues that rounding leaves, of the largest
+    kept = values > blind * float(values.max(initial=0.0))
+    return np.asarray((vectors[:, kept] / np.sqrt(values[kept])).T / size)
 
 
 class State(NamedTuple):
@@ -791,16 +802,9 @@ class Newton:
         inside = np.flatnonzero(free)
         gradient = np.concatenate(self.gradient(here))[inside]
         H = H[np.ix_(inside, inside)]
-        size = np.sqrt(np.maximum(H.diagonal(), TINY))
-        direction, ridge = np.zeros(2 * k), 1e-14
-        while True:  # rounding: a larger ridge factorises
-            try:
-                matrix = H / np.outer(size, size) + ridge * np.eye(len(H))
-                factor = cho_factor(matrix, lower=True)
-                break
-            except np.linalg.LinAlgError:
-                ridge *= 100.0
-        direction[inside] = -cho_solve(factor, gradient / size) / size
+        half = inverse_root(H)
+        direction = np.zeros(2 * k)
+        direction[inside] = -half.T @ (half @ gradient)
         return direction, entered
 
     def _moved(self, state: State, step: Array, entered: Array) -> State:

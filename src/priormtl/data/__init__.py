@@ -6,8 +6,10 @@ from priormtl.data.blocks import (
     HeldTasks,
     Sums,
     Tasks,
+    add_sums,
     chosen_tasks,
     compress,
+    label_array,
 )
 from priormtl.data.device import (
     DeviceGrams,

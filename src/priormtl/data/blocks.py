@@ -14,6 +14,7 @@ has more: these are its statistics (a triangular factor of them, which loses no 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ Sums = tuple[Any, ...]  # arrays and numbers, which are added one by one
 
 CHUNK = 2**17  # numbers that are worked on at once: 1 MB, which caches hold
 EVEN = 0.7  # fewest rows of a task in a chunk, of the most rows
-BLOCK_TASKS = 2**14  # of a block in memory
+BLOCK = 2**22  # numbers in the rows of a block, about: 32 MB
 
 
 class Chunk(NamedTuple):
@@ -182,7 +183,7 @@ class HeldTasks(NamedTuple):
     @classmethod
     def of(
         cls,
-        tasks: Sequence[Any] | np.ndarray,
+        tasks: np.ndarray,
         starts: Index,
         columns: tuple[Array, Array, Array],
         *,
@@ -191,22 +192,20 @@ class HeldTasks(NamedTuple):
         n_threads: int = 1,
     ) -> Self:
         """Tasks of rows that are in memory, task after task."""
-        labels = tasks if isinstance(tasks, np.ndarray) else label_array(tasks)
 
-        def build(begin: int) -> Block:
-            end = min(begin + BLOCK_TASKS, len(labels))
-            first, last = starts[begin], starts[end]
-            part = columns[0][first:last], columns[1][first:last]
+        def build(part: slice) -> Block:
+            first, last = starts[part.start], starts[part.stop]
+            X, y, weight = (column[first:last] for column in columns)
             return Block.of(
-                labels[begin:end],
-                starts[begin : end + 1] - first,
-                (*part, columns[2][first:last]),
+                tasks[part],
+                starts[part.start : part.stop + 1] - first,
+                (X, y, weight),
                 offset=None if offset is None else offset[first:last],
                 as_rows=as_rows,
             )
 
-        begins = range(0, len(labels), BLOCK_TASKS)
-        return cls(tuple(_in_threads(build, begins, n_threads)), n_threads)
+        parts = divide(starts, columns[0].shape[1])
+        return cls(tuple(_in_threads(build, parts, n_threads)), n_threads)
 
     def add(self, step: Callable[[Block], Sums]) -> Sums:
         return add_sums(_in_threads(step, self.blocks, self.n_threads))
@@ -216,6 +215,17 @@ class HeldTasks(NamedTuple):
 
     def mapped(self, step: Callable[[Block], Block]) -> "HeldTasks":
         return self._replace(blocks=tuple(self.collect(step)))
+
+
+def divide(starts: Index, d: int) -> list[slice]:
+    """Tasks of each block, by where their rows start."""
+    kept = np.minimum(np.diff(starts), d + 2)
+    sizes = np.concatenate([[0], np.cumsum(kept * (d + 2))])
+    ends = [0]
+    while ends[-1] < len(kept):
+        end = int(np.searchsorted(sizes, sizes[ends[-1]] + BLOCK, side="right")) - 1
+        ends.append(min(max(end, ends[-1] + 1), len(kept)))
+    return [slice(a, b) for a, b in pairwise(ends)]
 
 
 def _in_threads(

@@ -22,6 +22,7 @@ from priormtl.engines.parquet import SourceRows, read_rows, summarize, summarize
 from priormtl.engines.schema import Schema, Wanted
 from priormtl.engines.shards import open_shards, summarize_sharded
 from priormtl.engines.sources import Source, open_source
+from priormtl.engines.task_blocks import fit
 
 __all__ = [
     "Partial",
@@ -33,6 +34,7 @@ __all__ = [
     "accumulate_batches",
     "choose_rows",
     "dask",
+    "fit",
     "from_bytes",
     "naming",
     "open_shards",

@@ -7,21 +7,36 @@ done again elsewhere and never counts twice. Errors name the partition and, wher
 known, its file.
 """
 
+import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
-from priormtl.data import check_min_rows
+from priormtl.data import Block, Sums, add_sums, check_min_rows, find_task_columns
 from priormtl.design import as_frame
 from priormtl.engines.batches import Summary, from_bytes, summarize_rows, to_bytes
 from priormtl.engines.files import shorten
-from priormtl.engines.schema import Schema
+from priormtl.engines.schema import Layout, Schema
 from priormtl.engines.sources import read_filter
+from priormtl.engines.task_blocks import (
+    CoefFolder,
+    Estimator,
+    Learned,
+    Recipe,
+    check_fit_schema,
+    join_all,
+    loss_of,
+    new_folder,
+    number_layout,
+    read_layout,
+    write_part,
+    write_shared,
+)
 from priormtl.exceptions import DataFileError
 
 FAN_IN = 8  # statistics that are merged at a time
@@ -33,6 +48,7 @@ WAITING = (
 
 Lazy: TypeAlias = Any  # an object of Dask, which has no types
 Compute = Callable[[Lazy], Any]
+Item = TypeVar("Item")
 
 
 class Span(NamedTuple):
@@ -92,13 +108,7 @@ def summarize(
     """
     check_min_rows(min_rows)
     schema = Schema.of(schema, **columns)
-    try:
-        from dask import delayed  # noqa: PLC0415
-    except ImportError:
-        raise ImportError(
-            "priormtl.engines.dask needs dask: pip install 'priormtl[dask]'",
-            name="dask",
-        ) from None
+    delayed = _delayed()
     if getattr(client, "asynchronous", False):
         raise ValueError(WAITING)
     parts, names = _split(schema, where, table, delayed)
@@ -135,6 +145,17 @@ def summarize(
     return from_bytes(content).finish(schema).without_small(min_rows)
 
 
+def _delayed() -> Lazy:
+    try:
+        from dask import delayed  # noqa: PLC0415
+    except ImportError:
+        raise ImportError(
+            "priormtl.engines.dask needs dask: pip install 'priormtl[dask]'",
+            name="dask",
+        ) from None
+    return delayed
+
+
 def _compute_here(step: Lazy) -> Lazy:
     # Threads of Dask are faster than those of BLAS, and slower with them.
     with threadpool_limits(1, user_api="blas"):
@@ -169,6 +190,206 @@ def _split(
     if schema.features is not None:
         return list(table), None
     return list(table), delayed(name_columns, pure=True)(table[0])
+
+
+# Fits of tasks on the workers that hold them.
+
+
+def fit(
+    model: Estimator,
+    table: Any,
+    schema: Schema | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    n_parts: int | None = None,
+    min_rows: int = 1,
+    client: Any = None,
+    **columns: Any,
+) -> Learned:
+    """Fit many tasks to a Dask table, whose rows stay on the workers.
+
+    Rows are shuffled by task once, and become blocks of tasks that workers keep. Then
+    every step of the fit is one pass over them, which sends sums of d × d numbers to
+    the client; what a lost worker held is made again from the table.
+
+    Parameters
+    ----------
+    model : MultiTaskRegressor or MultiTaskClassifier
+        With ``task_prior="mean"`` (or None and ``lam`` above zero). It is fitted,
+        unless ``out`` is given. Targets of classifiers are 0 and 1.
+    table : dask.dataframe.DataFrame
+        Results do not depend on the partitioning.
+    schema, min_rows, **columns
+        See :func:`priormtl.engines.summarize`.
+    out : path, optional
+        New or empty folder that workers reach under the same path. Coefficients are
+        written there as Parquet files instead of being collected: a column of tasks,
+        the intercept, and a column per feature. See :func:`predict`.
+    n_parts : int, optional
+        Parts into which tasks are divided; by default as many as partitions.
+    client : distributed.Client, optional
+        See :func:`summarize`.
+
+    Returns
+    -------
+    PartitionedFit
+        What tasks share, how they deviate from it, objective and duality gap.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> import dask.dataframe as dd
+    >>> from priormtl import MultiTaskRegressor
+    >>> from priormtl.engines import dask
+    >>> x, shop = [1.0, 3.0, 2.0, 5.0], ["u", "u", "v", "v"]
+    >>> rows = pd.DataFrame({"x": x, "y": [2.0, 6.0, 6.0, 15.0], "shop": shop})
+    >>> table = dd.from_pandas(rows, npartitions=2)
+    >>> model = MultiTaskRegressor(0.0, task_prior="mean", fit_intercept=False)
+    >>> found = dask.fit(model, table, task="shop", target="y")
+    >>> model.coef_.round(1).tolist(), found.shared_coef.round(1).tolist()
+    ([[2.1], [2.9]], [2.5])
+    """
+    schema = Schema.of(schema, **columns)
+    check_fit_schema(schema)
+    check_min_rows(min_rows)
+    delayed = _delayed()
+    if getattr(client, "asynchronous", False):
+        raise ValueError(WAITING)
+    if not hasattr(table, "shuffle") or not hasattr(table, "columns"):
+        raise ValueError(
+            f"table must be a Dask data frame: got {type(table).__name__}."
+        )
+    place = None if out is None else new_folder(out)
+    names = list(schema.used_columns(_check_names(table.columns)))
+    features = schema.feature_columns(_check_names(table.columns))
+    schema = Schema.of(schema, features=features)
+    narrow = table[names]
+    compute = _compute_here if client is None else partial(client.compute, sync=True)
+    if all(table.dtypes[name].kind in "iufb" for name in features):
+        layout = number_layout(features)
+    else:
+        step = delayed(partial(_layout_of, schema), pure=True)
+        parts = narrow.to_delayed(optimize_graph=False)
+        layout = join_all(compute(delayed(list)([step(part) for part in parts])))
+    tasks_in = list(find_task_columns(schema.task, names))
+    shuffled = narrow.shuffle(on=tasks_in, npartitions=n_parts or narrow.npartitions)
+    recipe = Recipe(schema, layout, loss_of(model), min_rows)
+    make = delayed(partial(_blocks_of, recipe), pure=True)
+    blocks = [make(part) for part in shuffled.to_delayed()]
+    tasks = DaskTasks(tuple(_persist(blocks, client)), compute, client)
+    design = layout.design(schema)
+    found = model.fit_blocks(tasks, design, collect=place is None)
+    if place is not None:
+        step = delayed(partial(write_part, found, design, place), pure=False)
+        files = (f"part-{number:05d}.parquet" for number in range(len(blocks)))
+        written = [
+            step(name, part) for name, part in zip(files, tasks.parts, strict=True)
+        ]
+        compute(delayed(sum)(written))
+        write_shared(found, design, place)
+    return found
+
+
+def predict(folder: str | os.PathLike[str], table: Any) -> Any:
+    """Predict the rows of a Dask table by a join with coefficients that were written.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`fit` has written (``out``).
+    table : dask.dataframe.DataFrame
+        Rows, with the columns of tasks and features. Rows of unseen tasks get what
+        tasks share.
+
+    Returns
+    -------
+    dask.dataframe.DataFrame
+        The table with a column "prediction": expected targets, or probabilities of
+        class 1. Rows are in another order.
+    """
+    import dask.dataframe as frames  # noqa: PLC0415
+
+    known = CoefFolder.open(folder)
+    task = str(known.design.task)
+    coefs = frames.from_map(partial(_read_coefs, known, task), known.files())
+    joined = table.merge(coefs, on=task, how="left")
+    meta = table._meta.assign(prediction=0.0)
+    return joined.map_partitions(
+        partial(_predicted, known, list(table.columns)), meta=meta
+    )
+
+
+class DaskTasks(NamedTuple):
+    """Blocks of tasks that workers hold, by part of the tasks."""
+
+    parts: tuple[Lazy, ...]  # of lists of blocks
+    compute: Compute
+    client: Lazy
+
+    def add(self, step: Callable[[Block], Sums]) -> Sums:
+        delayed = _delayed()
+        nodes = [delayed(_add_blocks, pure=False)(step, part) for part in self.parts]
+        merge = delayed(_add_parts, pure=False)
+        while len(nodes) > 1:
+            groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
+            nodes = [merge(group) for group in groups]
+        found: Sums | None = self.compute(nodes[0])
+        if found is None:
+            raise ValueError("there must be rows to learn from: the table has none.")
+        return found
+
+    def collect(self, step: Callable[[Block], Item]) -> list[Item]:
+        delayed = _delayed()
+        each = delayed(_map_blocks, pure=False)
+        parts = self.compute(delayed(list)([each(step, part) for part in self.parts]))
+        return [item for part in parts for item in part]
+
+    def mapped(self, step: Callable[[Block], Block]) -> "DaskTasks":
+        each = _delayed()(_map_blocks, pure=False)
+        parts = _persist([each(step, part) for part in self.parts], self.client)
+        return self._replace(parts=tuple(parts))
+
+
+def _persist(nodes: list[Lazy], client: Lazy) -> Sequence[Lazy]:
+    """The same, computed and kept by the workers."""
+    from dask import persist  # noqa: PLC0415
+
+    if client is not None:
+        kept: Sequence[Lazy] = client.persist(nodes)
+        return kept
+    with threadpool_limits(1, user_api="blas"):
+        return persist(*nodes)
+
+
+def _layout_of(schema: Schema, rows: object) -> Layout | None:
+    return read_layout(schema, _to_frame(rows).to_arrow())
+
+
+def _blocks_of(recipe: Recipe, rows: object) -> list[Block]:
+    with naming_partition("a part of the tasks"):
+        return recipe.blocks(_to_frame(rows).to_arrow())
+
+
+def _add_blocks(step: Callable[[Block], Sums], blocks: list[Block]) -> Sums | None:
+    with threadpool_limits(1, user_api="blas"):
+        return add_sums(map(step, blocks)) or None
+
+
+def _add_parts(parts: Sequence[Sums | None]) -> Sums | None:
+    return add_sums(part for part in parts if part is not None) or None
+
+
+def _map_blocks(step: Callable[[Block], Item], blocks: list[Block]) -> list[Item]:
+    with threadpool_limits(1, user_api="blas"):
+        return [step(block) for block in blocks]
+
+
+def _read_coefs(known: CoefFolder, task: str, file: str) -> Lazy:
+    return known.read(file, task).to_pandas()
+
+
+def _predicted(known: CoefFolder, names: list[str], rows: Lazy) -> Lazy:
+    return rows[names].assign(prediction=known.predict(rows))
 
 
 # Steps that workers do.

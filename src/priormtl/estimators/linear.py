@@ -21,6 +21,7 @@ from priormtl.data import (
     StackedRows,
     Table,
     TaskData,
+    Tasks,
     TaskStatistics,
     name_features,
     pooled_means,
@@ -29,8 +30,8 @@ from priormtl.data import (
     score_by_task,
 )
 from priormtl.design import Design, Encoded, build_frame, find_frame_library
-from priormtl.estimators.base import MultiTaskEstimator
-from priormtl.estimators.many_tasks import fit_many, held_tasks
+from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
+from priormtl.estimators.many_tasks import fit_where, held_tasks, to_fitted
 from priormtl.estimators.summary import (
     ModelSummary,
     plain_labels,
@@ -50,6 +51,7 @@ from priormtl.fitted import (
 )
 from priormtl.losses import DelegateFit, Family, FamilyFit, find_family
 from priormtl.model import Model, Posed, Solver, score_rows
+from priormtl.partitioned import PartitionedFit
 from priormtl.priors import given_prior
 from priormtl.rendering import to_notebook
 from priormtl.selection import fit_outlier_path, fit_outliers
@@ -484,10 +486,55 @@ class FixedStrengths(LinearMultiTask):
         if self.solver == "auto" and not (self.outlier_tasks or self.warm_start):
             tasks = held_tasks(data, model := self._model())
             if tasks is not None:
-                self.fitted_ = fit_many(self, model, tasks, self._solver().tol)
+                found = fit_where(model, tasks, self._solver().tol)
+                tables = tasks.collect(found.readout.table)
+                fitted = to_fitted(type(self).__name__, found, tables)
+                self.fitted_ = replace(
+                    fitted,
+                    design=self.__dict__.get("design_"),
+                    classes=self.__dict__.get("_classes"),
+                    library=self._frame_library,
+                )
                 return
         posed, solution = self._solve(None, data)
         self._publish(data, posed, solution, bool(self.outlier_tasks))
+
+    def fit_blocks(
+        self, tasks: Tasks, design: Design, *, collect: bool = True
+    ) -> PartitionedFit:
+        """Fit many tasks where their rows are; see ``priormtl.engines.dask.fit``.
+
+        Parameters
+        ----------
+        tasks : priormtl.data.Tasks
+            Blocks of tasks, in files or on the workers of a cluster.
+        design : Design
+            How columns became the features of their rows.
+        collect : bool, default=True
+            Whether the estimator gets the coefficients of all tasks, so that it can
+            predict.
+
+        Returns
+        -------
+        PartitionedFit
+            What tasks share, how they deviate from it, objective and duality gap.
+        """
+        with unchanged_on_error(self):
+            if self.outlier_tasks or self._crossed_columns():
+                raise ValueError(
+                    "outlier_tasks and crossed must not be set to fit tasks where they "
+                    "are."
+                )
+            found = fit_where(self._model(), tasks, self._solver().tol)
+            if collect:
+                tables = tasks.collect(found.readout.table)
+                fitted = to_fitted(type(self).__name__, found, tables)
+                classes = None
+                if found.model.loss == "logistic":
+                    classes = np.tile([0, 1], (len(fitted.tasks), 1))
+                design = design.with_means(found.mean[:-1])
+                self._adopt(replace(fitted, design=design, classes=classes))
+        return found
 
     def _solve_path(self, posed: Posed, lams: Array) -> list[Solution]:
         """Solve for each lam, in this order."""

@@ -3,7 +3,6 @@
 import os
 import warnings
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,9 +14,6 @@ from priormtl.fitted import Certificate, Fitted, task_array
 from priormtl.model import Model
 from priormtl.partitioned import PartitionedFit, TaskTable, fit_tasks, refusal
 from priormtl.uncertainty import StandardErrors
-
-if TYPE_CHECKING:
-    from priormtl.estimators.linear import LinearMultiTask
 
 # Tasks from which on a fit adds up sums over them: elimination over a graph of tasks
 # takes 8 s for 20,000 tasks over 20 features, sums over them 2 s.
@@ -46,16 +42,13 @@ def count_threads() -> int:
     return len(ours(0)) if ours else os.cpu_count() or 1
 
 
-def fit_many(
-    estimator: "LinearMultiTask", model: Model, tasks: Tasks, tol: float
-) -> Fitted:
-    """Fit tasks where they are, and collect their coefficients."""
-    # Blocks are worked on in threads of our own.
+def fit_where(model: Model, tasks: Tasks, tol: float) -> PartitionedFit:
+    """Fit tasks where they are."""
+    # Blocks in memory are worked on in threads of our own.
     with threadpool_limits(1, user_api="blas"):
         found = fit_tasks(model, tasks, tol)
-        tables = tasks.collect(found.readout.table)
     warn_of_gap(found, tol)
-    return to_fitted(estimator, found, tables)
+    return found
 
 
 def warn_of_gap(found: PartitionedFit, tol: float) -> None:
@@ -71,11 +64,8 @@ def warn_of_gap(found: PartitionedFit, tol: float) -> None:
         )
 
 
-def to_fitted(
-    estimator: "LinearMultiTask", found: PartitionedFit, tables: list[TaskTable]
-) -> Fitted:
-    """What was learned, with the coefficients of all tasks."""
-    known = dict(vars(estimator))
+def to_fitted(estimator: str, found: PartitionedFit, tables: list[TaskTable]) -> Fitted:
+    """What an estimator has learned, with the coefficients of all tasks."""
     weight, coef, squares, deviance = (
         np.concatenate([table[part] for table in tables]) for part in range(1, 5)
     )
@@ -84,22 +74,18 @@ def to_fitted(
     levels = slopes @ found.mean[:d] + intercept
     tied = found.model.fit_intercept == "tied"
     fitted = Fitted(
-        type(estimator).__name__,
+        estimator,
         found.model,
         np.concatenate([table.tasks for table in tables]),
         slopes,
         intercept,
         Certificate(found.objective, found.gap, found.n_iter),
-        design=known.get("design_"),
         tie_weights=ties.weights,
         intercept_strength=ties.intercept if tied else None,
         scale=found.scale,
         task_weight=weight,
         task_effect=levels - levels.mean(),
         deviations=ties.deviations,
-        classes=known.get("_classes"),
-        targets_are_columns=False,
-        library=known.get("_frame_library"),
     )
     if found.model.family is not None:
         return fitted
