@@ -275,20 +275,43 @@ def test_statistics_do_not_hold_levels(tmp_path):
             fit()
 
 
-def test_what_is_not_offered_with_crossed_factors_says_so(tabular):
-    export = pytest.importorskip("priormtl.export", reason="exports need onnx")
-    table, y = exams(n=200)
+def test_audits_are_given_the_effects_of_levels():
+    # The same audit as of a model whose rows have these effects as a known offset.
+    table, y = exams(n=300)
     prior = FeaturePrior.similar([("gender=boy", "gender=girl")])
-    model = MultiTaskRegressor(task="school", crossed="teacher", feature_prior=prior)
-    model.fit(table, y)
-    with pytest.raises(ValueError, match="no crossed factors to be exported"):
-        export.to_onnx(model)
-    with pytest.raises(ValueError, match="no crossed factors to be audited"):
-        audit_prior(model, table, y)
-    with pytest.raises(ValueError, match="to be audited: got teacher"):
-        resample_coefficients(model, table, y, n_resamples=2)
-    with pytest.raises(ValueError, match="to be audited: got teacher"):
-        audit_prior(*tabular)
+    given = {"task": "school", "feature_prior": prior, "tol": 1e-10}
+    model = MultiTaskRegressor(0.5, crossed="teacher", **given).fit(table, y)
+    known = table.assign(
+        teacher=table["teacher"].map(model.crossed_effects_["teacher"])
+    )
+    plain = MultiTaskRegressor(0.5, offset="teacher", **given).fit(known, y)
+    np.testing.assert_allclose(plain.coef_, model.coef_, atol=1e-4)
+    ours, theirs = audit_prior(model, table, y), audit_prior(plain, known, y)
+    for one, other in zip(ours.relations, theirs.relations, strict=True):
+        for name in ("sensitivity", "statistic", "violation_before"):
+            expected = pytest.approx(getattr(other, name), rel=1e-3, nan_ok=True)
+            assert getattr(one, name) == expected
+    drawn = [
+        resample_coefficients(*args, n_resamples=2).coefs
+        for args in ((model, table, y), (plain, known, y))
+    ]
+    np.testing.assert_allclose(*drawn, atol=1e-3)
+    with pytest.raises(ValueError, match="X, y and task must be given"):
+        audit_prior(model)
+
+
+def test_classifiers_with_crossed_factors_are_audited():
+    table, y = exams(n=300, classify=True)
+    prior = FeaturePrior.similar([("gender=boy", "gender=girl")])
+    given = {"task": "school", "feature_prior": prior, "fit_intercept": "tied"}
+    model = MultiTaskClassifier(0.5, crossed="teacher", **given).fit(table, y)
+    kinds = {one.kind for one in audit_prior(model, table, y).relations}
+    assert kinds == {"feature", "task"}
+
+
+def test_what_is_not_offered_with_crossed_factors_says_so():
+    table, y = exams(n=200)
+    model = MultiTaskRegressor(task="school", crossed="teacher")
     with pytest.raises(ValueError, match="outlier_tasks must be False with crossed"):
         model.set_params(outlier_tasks=True).fit(table, y)
 

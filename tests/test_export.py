@@ -69,7 +69,7 @@ def run_onnx(model, X, task=None, dtype="float64"):
             fed[one.name] = (
                 column.fillna("").to_numpy(dtype=object)
                 if is_text
-                else column.to_numpy(dtype=dtype)
+                else column.to_numpy("int64" if "int64" in one.type else dtype)
             )
     names = [one.name for one in session.get_outputs()]
     return dict(zip(names, session.run(names, fed), strict=True))
@@ -89,6 +89,31 @@ def test_regressors_predict_the_same_for_labels_of_all_kinds(kind, dtype):
     found = run_onnx(model, X, task, dtype)
     assert list(found) == ["prediction"]
     assert_same(found["prediction"], model.predict(X, task=task), dtype)
+
+
+@pytest.mark.parametrize("kind", ["text", "whole", "fractions"])
+@pytest.mark.parametrize("build", [MultiTaskRegressor, MultiTaskClassifier])
+def test_crossed_factors_have_inputs_of_their_own(kind, build):
+    X, y, task = draw_rows(LABELS["text"])
+    rng = np.random.default_rng(1)
+    teacher, room = rng.integers(0, 5, N), rng.integers(0, 4, N)
+    y = y + 2.0 * rng.normal(size=5)[teacher] + rng.normal(size=4)[room]
+    table = pd.DataFrame(X, columns=list("abcd")).assign(task=task)
+    table["teacher"] = [f"t{k}" for k in teacher]
+    table["room"] = {
+        "text": np.array(["w", "x", "y", "z"])[room],
+        "whole": room + 10,
+        "fractions": 0.1 * room,
+    }[kind]
+    if build is MultiTaskClassifier:
+        y = np.where(y > np.median(y), "yes", "no")
+    model = build(0.5, task="task", crossed=["teacher", "room"]).fit(table, y)
+    new = table.assign(teacher=["t9", *table["teacher"][1:]])  # a teacher not seen
+    found = run_onnx(model, new)
+    if build is MultiTaskRegressor:
+        assert_same(found["prediction"], model.predict(new))
+    else:
+        assert_same(found["score"], model.decision_function(new))
 
 
 @pytest.mark.parametrize("dtype", ROUNDING)

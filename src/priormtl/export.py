@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
 from priormtl.data import SEPARATOR
-from priormtl.design import Categories, Line, Term
+from priormtl.design import Categories, Levels, Line, Term
+from priormtl.design.columns import TEXTS
 from priormtl.estimators.classifier import ClassificationTasks
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.estimators.unseen import RowTasks, place_rows
@@ -62,8 +63,7 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     TypeError
         If the model is no linear model, such as the pipeline of ``tabular_model``.
     ValueError
-        If ``unseen_tasks="nearest"``, if two tasks have the same text, or if the model
-        has crossed factors.
+        If ``unseen_tasks="nearest"``, or if two tasks have the same text.
 
     Notes
     -----
@@ -71,7 +71,9 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     numbers and text otherwise (as in the property ``tasks`` of the file; "north / 12"
     for nested tasks). It has the name of the task column if the model has one.
     A model that was fitted on text columns has one input (n,) for each column instead
-    of X. A model of one task, or of targets (n, m), has no input ``task``.
+    of X. A model of one task, or of targets (n, m), has no input ``task``. Each crossed
+    factor has an input (n,) of its own: text, int64 for whole numbers, and numbers (of
+    days, for dates) else; levels that were not seen have no effect.
 
     Regressors have the output ``prediction``. Classifiers have ``label``, ``score``
     (the decision function) and, with logistic loss, ``probability``. Shapes are those
@@ -98,12 +100,6 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
             f"CV variants: got {kind}; use priormtl.save or joblib for other models."
         )
     check_is_fitted(model)
-    if model.fitted_.crossed is not None:
-        raise ValueError(
-            "model must have no crossed factors to be exported: got "
-            f"{', '.join(model.crossed_sd_)}. Fit it with crossed=None, or use "
-            "priormtl.save."
-        )
     check_choice("dtype", dtype, tuple(DTYPES))
     graph = _Graph(dtype)
     features = graph.read_features(model)
@@ -125,6 +121,8 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
         total = graph.add("ReduceSum", terms, axis, keepdims=0)
         level = graph.add("Gather", graph.number(intercept), codes)
         score = graph.add("Add", total, level)
+        for term, effects in _crossed_effects(model):
+            score = graph.add("Add", score, graph.read_levels(term, effects))
     shape: Shape = ["n", len(coef)] if by_column else ["n"]
     if isinstance(model, ClassificationTasks):
         # Unseen tasks have the classes of those averaged.
@@ -164,6 +162,16 @@ def _groups(model: LinearMultiTask) -> list[tuple[Hashable, ...]] | None:
     if tree is None or tree.parents is not None:
         return None if tree is None else [()]
     return tree.nodes(tuple(model.tasks_.tolist()))[1]
+
+
+def _crossed_effects(model: LinearMultiTask) -> list[tuple[Levels, Array]]:
+    """Crossed factors with the effects of their levels."""
+    fitted = model.fitted_
+    if fitted.crossed is None or fitted.design is None:
+        return []
+    factors = fitted.design.crossed
+    ends = np.cumsum([len(term.values) for term in factors])
+    return list(zip(factors, np.split(fitted.crossed.effects, ends), strict=False))
 
 
 def _asks_for_task(model: LinearMultiTask) -> bool:
@@ -244,7 +252,11 @@ class _Graph:
             )
             known = [np.nan if fill is None else fill for fill in fills]
             return X if np.isnan(known).all() else self._fill(X, np.array(known))
-        parts = [self._read_term(term) for term in design.terms]
+        parts = [
+            self._read_term(term)
+            for term in design.terms
+            if not isinstance(term, Levels)
+        ]
         return self.add("Concat", *parts, axis=1)
 
     def _read_term(self, term: Term) -> str:
@@ -264,6 +276,26 @@ class _Graph:
         text = self.accept(term.source, TensorProto.STRING)
         place = self._look_up(text, "string", keys, rows, k)
         return self.add("Gather", self.number(table), place)
+
+    def read_levels(self, term: Levels, effects: Array) -> str:
+        """Effects (n,) of the levels of a crossed factor; zero where they are new."""
+        kind, keys = "string", list[Any](term.values)
+        element = TensorProto.STRING
+        if term.holds != TEXTS:
+            whole = all(float(value).is_integer() for value in term.values)
+            kind = "int64" if whole else "float"
+            element = TensorProto.INT64 if whole else self.kind
+            keys = [int(value) if whole else float(value) for value in term.values]
+        levels = self.accept(term.source, element)
+        if kind == "float":
+            if len(np.unique(np.asarray(keys, np.float32))) < len(keys):
+                raise ValueError(
+                    f"levels of {term.source!r} must differ in single precision, in "
+                    "which ONNX looks up numbers. Make the column text before fit."
+                )
+            levels = self.add("Cast", levels, to=TensorProto.FLOAT)
+        place = self._look_up(levels, kind, keys, list(range(len(keys))), len(keys))
+        return self.add("Gather", self.number(np.append(effects, 0.0)), place)
 
     def _fill(self, part: str, means: Array) -> str:
         return self.add("Where", self.add("IsNaN", part), self.number(means), part)

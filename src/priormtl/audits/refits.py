@@ -91,12 +91,6 @@ def with_fixed_strengths(model: object) -> BaseEstimator:
             "model must be a MultiTaskRegressor, a MultiTaskClassifier or one of their "
             f"CV variants: got {type(model).__name__}."
         )
-    if model.fitted_.crossed is not None and model.fitted_.crossed.sd.any():
-        raise ValueError(
-            "model must have no crossed factors to be audited: got "
-            f"{', '.join(model.crossed_sd_)}. Fit it with crossed=None, or "
-            "tabular_model with crossed='none'."
-        )
     if model.fitted_.outliers is not None:
         plain.outlier_tasks = True
         plain.outlier_strength = estimators.own_strength(model)
@@ -113,11 +107,18 @@ def with_known_prior(plain: BaseEstimator, model: BaseEstimator) -> BaseEstimato
 def read_rows(
     model: BaseEstimator, X: object, y: object, task: object, sample_weight: object
 ) -> Table:
-    """Rows with the tasks and features of the model."""
+    """Rows with the tasks and features of the model.
+
+    Effects of crossed factors, as the model has them, become a known part of scores.
+    """
     check_is_fitted(model)
     reader = copy.copy(model)
     table: Table = reader._read_table(X, y, task, sample_weight, reset=False)
-    table = replace(table, crossed=None)  # levels have no effects: see above
+    levels, effects = table.crossed, model.fitted_.crossed
+    if levels is not None and effects is not None:
+        offset = 0.0 if table.offset is None else table.offset
+        offset = offset + levels.forward(effects.effects)
+        table = replace(table, crossed=None, offset=offset)
     known = model.tasks_.tolist()
     if list(table.tasks) != known:
         odd = [t for t in [*known, *table.tasks] if (t in known) != (t in table.tasks)]
@@ -142,13 +143,14 @@ def read_problem(model: BaseEstimator, table: Table | None) -> FittedProblem:
     data: TaskData | TaskStatistics
     if table is not None:
         data = table.to_tasks()
-    elif model.fitted_.statistics is not None:
+    elif model.fitted_.statistics is not None and model.fitted_.crossed is None:
         data = model.fitted_.statistics
     else:
         raise ValueError(
             "X, y and task must be given: this model keeps no statistics of its rows "
-            "(its loss is logistic, X is sparse or has fewer rows than features, or it "
-            "was loaded from a file). Pass the rows that it was fitted on."
+            "(its loss is logistic, X is sparse or has fewer rows than features, it "
+            "has crossed factors, or it was loaded from a file). Pass the rows that it "
+            "was fitted on."
         )
     setup = with_known_prior(plain, model)._model().pose(data)
     problem = setup.problem
@@ -217,7 +219,8 @@ def resample_coefficients(
     """Refit a model with random sample weights (Bayesian bootstrap).
 
     The weights of the rows of a task are exponential with mean one, so no task or
-    class is ever missing. The strengths of the model are kept.
+    class is ever missing. The strengths of the model are kept, and so are the effects
+    of crossed factors.
 
     Parameters
     ----------

@@ -407,6 +407,9 @@ class Dense:
 
     def quadratic_diagonal(self, top: Array, rest: csr_array, k: int) -> Array:
         """Diagonal of the same (L k,)."""
+        if not rest.nnz:
+            p = self.n_common
+            return np.einsum("ij,ij->i", top @ self.inverse[:p, :p], top)
         return np.diagonal(self.quadratic(top, rest, k), axis1=1, axis2=2).ravel()
 
 

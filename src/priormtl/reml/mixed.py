@@ -211,7 +211,8 @@ def estimate_mixed(
     start : Variances, optional
         Those of similar data with the same columns, where the search starts.
     least_gain : float
-        Gain in −2 log L that the score of a family of slopes must promise.
+        Gain in −2 log L that the score of a family of slopes must promise;
+        infinite: variances that are zero at the start are not tested.
     tolerance : float
         Gain in −2 log L that a last step may promise.
 
@@ -226,7 +227,7 @@ def estimate_mixed(
     rough = max(ROUGH, tolerance)
     best = maximise(Likelihood.of(data, first).at(first), rough)
     most_rounds = 20  # of score tests
-    for _ in range(most_rounds):
+    for _ in range(most_rounds if np.isfinite(least_gain) else 0):
         entered = _enter(best, least_gain)
         if entered is None:
             break

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self, TypeGuard
 
 import numpy as np
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.data import CentredSamples, Moments, StackedRows
 from priormtl.graphs import Laplacian
 from priormtl.losses import Intercepts, TiedIntercepts
@@ -87,6 +87,9 @@ def estimate_from_rows(
     if tolerance is None:
         tolerance = SETTLED if start is None else ROUGHER
     cheap = 3 * 10**6  # tasks × features³: all variances with any gain are freed
+    least_gain = SETTLED if m * len(layout.used) ** 3 <= cheap else LEAST_GAIN
+    if start is not None and n_rows < start.n_rows:
+        least_gain = np.inf  # a fold: all rows have told which effects vary
     group = laplacian.one_group or 1.0  # of one task
     found = estimate_mixed(
         rows,
@@ -95,7 +98,7 @@ def estimate_from_rows(
         slopes=slopes and several,
         noise_variance=noise_variance,
         start=None if start is None else layout.variances(start, group),
-        least_gain=SETTLED if m * d**3 <= cheap else LEAST_GAIN,
+        least_gain=least_gain,
         tolerance=tolerance,
     )
     if not found.point.misfit > NO_MISFIT * squares:
@@ -106,12 +109,14 @@ def estimate_from_rows(
 class Layout(NamedTuple):
     """Rows of a mixed model, whose small factors are dense columns after features.
 
-    Their levels meet most tasks, so that products with them are hardly sparse.
+    Their levels meet most tasks, so that products with them are hardly sparse. Features
+    that are zero, as curves are where effects are straight, have no columns.
     """
 
     rows: Rows
     families: Families
     d: int  # features
+    used: Index  # (p,) rows of intercept and features that have columns
     crossed: dict[str, int]  # number of levels of all factors
     dense: dict[str, slice]  # columns of X of small ones
 
@@ -121,10 +126,12 @@ class Layout(NamedTuple):
         data, (d, m) = moments.data, moments.shape
         assert isinstance(data, StackedRows)
         task = np.repeat(np.arange(m), np.diff(data.starts))
-        X, y = data.X + moments.x_mean[task], data.y + (moments.y_mean[task] - level)
+        y = data.y + (moments.y_mean[task] - level)
+        live = np.flatnonzero(data.X.any(axis=0) | moments.x_mean.any(axis=0))
+        X = data.X[:, live] + moments.x_mean[:, live][task]
         factors, dense, columns = dict[str, Factor](), dict[str, slice](), [X]
         names, sizes, codes = data.crossed or ((), (), np.zeros((len(y), 0), int))
-        deviations, fixed = [families.deviations], [families.fixed]
+        deviations, fixed = [families.deviations[live]], [families.fixed[live]]
         for name, size, levels in zip(names, sizes, codes.T, strict=True):
             if size > MOST_DENSE:
                 factors[name] = Factor(levels, size)
@@ -133,23 +140,24 @@ class Layout(NamedTuple):
             dense[name] = slice(end, end + size)
             columns.append(np.equal.outer(levels, np.arange(size)).astype(float))
             deviations.append(np.full(size, COMMON))
-            fixed.append(np.full(size, 1 + max(int(part.max()) for part in fixed)))
+            last = max(int(part.max(initial=-1)) for part in fixed)
+            fixed.append(np.full(size, last + 1))
         if dense:
             X = np.hstack(columns)
         own = Families(np.concatenate(deviations), np.concatenate(fixed))
-        rows = Rows(X, y, task, m, data.weight, factors)
-        return cls(rows, own, d, dict(zip(names, sizes, strict=True)), dense)
+        rows, used = Rows(X, y, task, m, data.weight, factors), np.append(0, 1 + live)
+        return cls(rows, own, d, used, dict(zip(names, sizes, strict=True)), dense)
 
     def variances(self, known: Ties, weight: float) -> Variances | None:
         """Variances of an earlier estimate."""
         if known.noise_variance is None or known.intercept is None:
             return None
         noise = known.noise_variance
-        ties = np.concatenate([[known.intercept], known.weights])
+        ties = np.append(known.intercept, known.weights)[self.used]
         varying = np.flatnonzero(np.isfinite(ties))
         common = np.full(1 + self.rows.X.shape[1], np.inf)
         with np.errstate(divide="ignore"):
-            common[1 : 1 + self.d] = noise / known.shrinkage
+            common[1 : len(ties)] = noise / known.shrinkage[self.used[1:] - 1]
         sd = {} if known.crossed is None else known.crossed.sd
         for name, places in self.dense.items():
             if name in sd:
@@ -161,16 +169,20 @@ class Layout(NamedTuple):
     ) -> Ties:
         """Weights, precisions and fitted rows of an estimate."""
         noise, group = found.noise_variance, laplacian.one_group or 1.0
-        unit, p = found.point.likelihood.data.unit, 1 + self.d
-        weights = np.full(p, np.inf)
+        unit, used, p = found.point.likelihood.data.unit, self.used, len(self.used)
+        weights = np.full(1 + self.d, np.inf)
         weights[0] = TIGHTEST * task_weight / group  # even if intercepts do not vary
-        weights[found.varying] = noise / (group * found.task_variance)
-        fitted = np.tile(found.common[:p, np.newaxis], (1, laplacian.m))
+        weights[used[found.varying]] = noise / (group * found.task_variance)
+        fitted = np.zeros((1 + self.d, laplacian.m))
+        fitted[used] = found.common[:p, np.newaxis]
         fitted[0] += level
-        fitted[found.varying] += found.task_effects.T
+        fitted[used[found.varying]] += found.task_effects.T
         # Effects of a family without variance are zero, and stay so.
         least = SMALLEST / np.maximum(unit * self._squares(), np.finfo(float).tiny)
-        shrinkage = 1.0 / np.maximum(found.common_variance[1:p] / noise, least)
+        shrinkage = np.zeros(self.d)
+        shrinkage[used[1:] - 1] = 1.0 / np.maximum(
+            found.common_variance[1:p] / noise, least
+        )
         return Ties(
             weights[1:],
             float(weights[0]),
@@ -181,11 +193,12 @@ class Layout(NamedTuple):
             found.criterion,
             self._precision(found),
             self._effects(found) if self.crossed else None,
+            len(found.point.likelihood.data.y),
         )
 
     def _squares(self) -> Array:
-        """Sums of squares of features about means (d,), in units of a mean row."""
-        X = self.rows.X[:, : self.d]
+        """Sums of squares of features about means, in units of a mean row."""
+        X = self.rows.X[:, : len(self.used) - 1]
         weight = np.ones(len(X)) if self.rows.weight is None else self.rows.weight
         share = weight / weight.mean()
         middle = share @ X / len(X)
@@ -213,16 +226,15 @@ class Layout(NamedTuple):
     def _precision(self, found: Mixed) -> Precision:
         """Covariances of what was fitted, in units of the noise of a mean row."""
         point, (m, k), p = found.point, found.task_effects.shape, 1 + self.d
+        used, own = self.used, slice(len(self.used))
         noise, middle = point.noise_variance, np.zeros(m)
         if 0 in found.varying:
             top = np.zeros((len(found.common), 1))
             terms = [np.zeros((size, 1)) for size in point.likelihood.arrow.sizes]
             terms[0][::k] = 1.0 / m
             middle = point.factor.solve(Vectors(top, tuple(terms))).terms[0][::k, 0]
-        return Precision(
-            found.varying,
-            found.common_covariance[:p, :p] / noise,
-            found.task_common_covariance[:, :, :p] / noise,
-            found.task_covariance / noise,
-            middle,
-        )
+        common, cross = np.zeros((p, p)), np.zeros((m, k, p))
+        common[np.ix_(used, used)] = found.common_covariance[own, own] / noise
+        cross[:, :, used] = found.task_common_covariance[:, :, own] / noise
+        covariance = found.task_covariance / noise
+        return Precision(used[found.varying], common, cross, covariance, middle)

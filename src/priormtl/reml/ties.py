@@ -410,6 +410,7 @@ class Ties:
     deviance: float = float("nan")
     precision: Precision | None = None  # where it comes with the estimate
     crossed: CrossedEffects | None = None
+    n_rows: int = 0  # that it was estimated from, where rows were at hand
 
 
 def estimate_ties(
