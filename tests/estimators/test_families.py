@@ -9,11 +9,11 @@ from sklearn.metrics import d2_tweedie_score
 
 from priormtl import (
     FeaturePrior,
+    MultiTaskClassifier,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
     load,
     save,
-    summarize,
     tabular_model,
 )
 from priormtl.estimators import stacked
@@ -205,15 +205,6 @@ def test_bad_targets_and_missing_exposure():
     fitted = model().fit(frame, y)
     with pytest.raises(ValueError, match="'time' of exposure, in fit and predict"):
         fitted.predict(frame.drop(columns="time"))
-    with pytest.raises(ValueError, match='calibrate needs loss="squared"'):
-        fitted.calibrate(frame, y)
-    with pytest.raises(ValueError, match='predict_interval needs loss="squared"'):
-        fitted.predict_interval(frame)
-    with pytest.raises(ValueError, match='partial_fit needs loss="squared"'):
-        fitted.partial_fit(frame, y)
-    statistics = summarize(frame[["a", "b", "c"]], y, frame["task"])
-    with pytest.raises(ValueError, match='loss must be "squared" for a fit to stat'):
-        MultiTaskRegressor(loss="poisson").fit_statistics(statistics)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -243,3 +234,69 @@ def test_default_model_mixes_trees_on_the_scale_of_scores(loss, tmp_path, monkey
     save(ours, tmp_path / "m")
     again = load(tmp_path / "m").predict(frame)
     np.testing.assert_array_equal(again, ours.predict(frame))
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "logistic"])
+@pytest.mark.parametrize("level", [-2.0, 3.0])
+def test_variances_are_estimated_about_the_optimum_at_any_level(loss, level):
+    """REML's own solution, which scores folds, is the one that a solver finds."""
+    frame, y = table(loss, m=12, n=25)
+    rng, X = np.random.default_rng(2), frame[["a", "b"]].to_numpy()
+    task = frame["task"].to_numpy()
+    eta = 0.5 * X[:, 0] + level + 0.5 * rng.normal(size=12)[task]
+    if loss == "logistic":
+        y = rng.random(len(eta)) < 1.0 / (1.0 + np.exp(-eta))
+    else:
+        y = rng.gamma(3.0, np.exp(eta) / 3.0) if loss == "gamma" else None
+        y = rng.poisson(np.exp(eta)) if y is None else y
+    kind = MultiTaskClassifier if loss == "logistic" else MultiTaskRegressor
+    settings = {"loss": loss, "tol": 1e-10, "task_prior": "mean", "ties": "adaptive"}
+    settings |= {"fit_intercept": "tied", "intercept_strength": "adaptive"}
+    if loss == "negative_binomial":
+        settings["dispersion"] = 0.1
+    ours = kind(0.0, **settings)
+    data = ours._read_table(X, y, task, None, reset=True).to_tasks()
+    posed = ours._model().pose(data)
+    coef, intercept = posed.estimated()
+    ours.fit(X, y, task=task)
+    np.testing.assert_allclose(coef, ours.coef_, atol=0.1)
+    np.testing.assert_allclose(intercept, ours.intercept_, atol=0.15)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_intervals_hold_their_share_and_counts_have_whole_ends(loss, tmp_path):
+    frame, y = table(loss, m=10, n=120)
+    train, few = np.arange(len(y)) % 2 == 0, frame["task"] == 9
+    settings = {"ties": "adaptive", "fit_intercept": "tied", "task_prior": "mean"}
+    ours = MultiTaskRegressorCV(
+        lams=(0.0,),
+        epsilons=(1.0,),
+        task="task",
+        exposure="time",
+        offset="shift",
+        unseen_tasks="shared",
+        loss=loss,
+        **settings,
+    ).fit(frame[train & ~few], y[train & ~few])
+    ends = ours.predict_interval(frame)
+    inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    assert 0.87 < inside[~train & ~few].mean() < 0.96
+    assert np.all(ends[:, 0] >= 0)
+    wide = np.mean(ends[few, 1] - ends[few, 0]) / np.mean(ours.predict(frame)[few])
+    usual = ends[~few, 1] - ends[~few, 0]
+    assert wide > np.mean(usual) / np.mean(ours.predict(frame)[~few])
+    if loss != "gamma":
+        np.testing.assert_array_equal(ends, np.round(ends))
+    narrow = ours.predict_interval(frame, coverage=0.5)
+    assert np.all(narrow[:, 0] >= ends[:, 0])
+    assert np.all(narrow[:, 1] <= ends[:, 1])
+    save(ours, tmp_path / "m")
+    np.testing.assert_array_equal(load(tmp_path / "m").predict_interval(frame), ends)
+    # Models with given strengths learn the same from folds of their own.
+    fixed = MultiTaskRegressor(0.0, loss=loss, task="task", exposure="time")
+    fixed.set_params(fit_intercept="tied", task_prior="mean")
+    known = frame.drop(columns="shift")[train]
+    fixed.fit(known, y[train]).calibrate(known, y[train])
+    ends = fixed.predict_interval(frame.drop(columns="shift"))
+    inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    assert 0.87 < inside[~train].mean() < 0.96

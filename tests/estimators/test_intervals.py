@@ -13,7 +13,8 @@ from priormtl import (
     summarize,
     tabular_model,
 )
-from priormtl.selection import Calibration, Residuals
+from priormtl.losses import Squared
+from priormtl.selection import Calibration, Residuals, Spread
 
 pytestmark = pytest.mark.usefixtures("few_trees")
 
@@ -139,7 +140,7 @@ def test_scales_are_common_unless_noise_differs_for_certain():
     assert np.ptp(by_size.scale) == 0
     new = rng.uniform(1.0, 5.0, size=4000)
     none = np.zeros((0, 4000)), np.zeros(4000, int), np.zeros(4000, bool)
-    ends = by_size.interval(new, *none, 0.9)
+    ends = Spread(new, *none).interval(by_size, 0.9, Squared())
     inside = covered(new + new**2 * rng.normal(size=4000), ends)
     assert abs(inside[new < 2.0].mean() - 0.9) < 0.06
     assert abs(inside[new > 4.0].mean() - 0.9) < 0.06

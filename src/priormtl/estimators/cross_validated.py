@@ -353,7 +353,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         candidate = result.candidates()[best]
         setup = result.setups[candidate.structure]
         family = self._family
-        regresses = isinstance(self, RegressorMixin) and family is None
+        regresses = isinstance(self, RegressorMixin)
         held_out = refit_folds(
             setup.trials, candidate, solver, told=told, variances=regresses
         )
@@ -478,7 +478,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if table.crossed is not None:
             names = tuple(term.source for term in self.design_.crossed)
             table = replace(table, crossed=table.crossed.only(names))
-        held_out, residuals = fitted.held_out.on_rows(table, splits, fitted.labels)
+        held_out, residuals = fitted.held_out.on_rows(
+            table, splits, fitted.labels, fitted.row_loss
+        )
         reliability = calibration = None
         if residuals is not None:
             models, final = held_out.models, held_out.final_variances
@@ -546,7 +548,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         )
         told = self.outlier_strengths is not None
         models = refit_folds(setup.trials, candidate, solver, told=told, variances=True)
-        others, residuals = models.on_rows(table, splits, fitted.labels)
+        others, residuals = models.on_rows(
+            table, splits, fitted.labels, fitted.row_loss
+        )
         assert residuals is not None
         if question == "rows":
             sizes = fitted.shape[0], len(splits)

@@ -45,15 +45,12 @@ def predict_interval(
     over rows like those of the fit or, with ``time``, over later rows: then they widen
     with the time since the last row of the task. After a fit to statistics there are
     no rows: then intervals are normal, which a warning says; see
-    ``calibration_.kind``.
+    ``calibration_.kind``. Ends of intervals of counts are whole numbers, and both
+    belong to the interval.
     """
     coverage = check_coverage(coverage)
     check_is_fitted(self)
     calibration = self.fitted_.calibration
-    if self._family is not None:
-        raise ValueError(
-            f'predict_interval needs loss="squared": got {self._family.name!r}.'
-        )
     if calibration is None:
         raise ValueError(
             "predict_interval needs residuals of held-out rows: call "
@@ -66,7 +63,8 @@ def predict_interval(
             UserWarning,
             stacklevel=2,
         )
-    intervals = spread_of(self, X, task).interval(calibration, coverage)
+    family = self.fitted_.row_loss
+    intervals = spread_of(self, X, task).interval(calibration, coverage, family)
     columns = self._targets_are_columns and task is None
     return intervals.reshape(-1, len(self.tasks_), 2) if columns else intervals
 

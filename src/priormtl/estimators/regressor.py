@@ -418,11 +418,6 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         self
         """
         check_is_fitted(self)
-        if self._family is not None:
-            raise ValueError(
-                f'calibrate needs loss="squared": got {self.loss!r}, whose noise is no '
-                "sum."
-            )
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=False)
             tasks = self.tasks_.tolist()
@@ -436,6 +431,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
             data, coefs, intercepts, variances = table.to_tasks(), [], [], []
             effects = []
             by_rows = table.crossed is not None or not statistics_pay(data)
+            by_rows |= self._family is not None
             for fold in divide(table, data, splits, by_rows=by_rows)[1]:
                 posed, solution = self._solve(None, fold.train)
                 total = solution.coef
@@ -447,7 +443,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
                 variances.append(prediction_variances(posed, solution.coef))
             models = FoldModels(*map(np.stack, (coefs, intercepts, effects)))
             folds = HeldOut(models, np.stack(variances))
-            _, residuals = folds.on_rows(table, splits, tasks)
+            _, residuals = folds.on_rows(table, splits, tasks, self.fitted_.row_loss)
             assert residuals is not None
             posed = self._known_model().pose(data)
             coef = self.fitted_.shared_coef.T

@@ -334,7 +334,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
             found = found._replace(prediction=prediction, deviations=deviations)
         calibration = self.fitted_.calibration
         assert calibration is not None
-        return found.interval(calibration, coverage)
+        return found.interval(calibration, coverage, self.fitted_.row_loss)
 
     def _residuals(
         self,
@@ -363,7 +363,8 @@ class StackedRegressor(RegressorMixin, _Stacked):
         table = Table(X.X, y, codes, tuple(fitted.labels), weight, None, time=time)
         # The model knows the variances of its own part of predictions.
         known = held_out._replace(variances=(1.0 - w) ** 2 * held_out.variances)
-        return hold_out(table, codes, known, held_out.folds, own, shared)
+        parts = table, codes, known, held_out.folds, own, shared
+        return hold_out(*parts, fitted.row_loss)
 
     def _calibrate(
         self,

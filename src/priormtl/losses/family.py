@@ -25,6 +25,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
+from scipy.special import ndtr, ndtri
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
@@ -109,6 +110,36 @@ class Family(ABC):
     def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
         """Whether a mean target has a finite score: else no free intercept is best."""
         return np.ones(np.shape(mean), dtype=bool)
+
+    # The noise about predictions, for intervals. Sizes of residuals are those of normal
+    # variables whose central interval is as wide as the one that just holds y.
+
+    has_additive_noise: ClassVar[bool] = False  # in the units of scores
+
+    def estimate_noise(self, eta: Array, y: Array, weight: Array) -> float:
+        """Dispersion of targets about held-out scores."""
+        raise ValueError(f"intervals need numbers as targets: got {self.name} loss.")
+
+    def chances(self, eta: Array, y: Array, noise: float) -> tuple[Array, Array]:
+        """P(Y < y) and P(Y ≤ y)."""
+        raise NotImplementedError
+
+    def quantile(self, eta: Array, level: Array, noise: float) -> Array:
+        """Least y with P(Y ≤ y) ≥ level."""
+        raise NotImplementedError
+
+    def residual(self, eta: Array, y: Array, noise: float) -> Array:
+        """Normal score of y; zero for counts about the median."""
+        below, up_to = self.chances(eta, y, noise)
+        far = 8.0  # beyond, chances have no digits
+        scores = np.clip([ndtri(below), ndtri(up_to)], -far, far)
+        return np.maximum(scores[0], 0.0) + np.minimum(scores[1], 0.0)
+
+    def ends(self, eta: Array, half: Array, noise: float) -> Array:
+        """Interval (n, 2) of targets whose residual is at most ``half`` (n, 2)."""
+        # The least bit more, so that rounding excludes no count at the end.
+        scores = half * [-1.0 - 1e-9, 1.0 + 1e-9]
+        return self.quantile(eta[:, np.newaxis], ndtr(scores), noise)
 
     def without_offset(
         self, y: Array, weight: Array, offset: Array
@@ -396,15 +427,16 @@ class FamilyFit(WithoutForms):
 
     def quadratic_model(self, at: FamilyEvaluation) -> SquaredFit:
         """Least squares with other weights and targets: iterative reweighting."""
-        return SquaredFit(condense(self._reweighted(at)), self.intercepts)
+        return SquaredFit(condense(self.reweighted(at)), self.intercepts)
 
     def least_squares(self, at: FamilyEvaluation) -> SquaredFit:
-        model = self._reweighted(at)
+        model = self.reweighted(at)
         if issparse(model.X):
             model = model.with_matrix(model.X.toarray())
         return SquaredFit(centre_samples(model), self.intercepts)
 
-    def _reweighted(self, at: FamilyEvaluation) -> TaskData:
+    def reweighted(self, at: FamilyEvaluation) -> TaskData:
+        """Samples with the targets and weights of a quadratic model."""
         data = self.data
         # Samples that are all but decided have hardly any curvature: rightly, where
         # Newton's step is one unit of the score, or wrongly, where it would have no

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.optimize import brentq
+from scipy.special import digamma, gammainc, gammaincinv, xlogy
 
 from priormtl._arrays import Array
 from priormtl._numerics import TINY
@@ -57,6 +58,25 @@ class Gamma(Family):
 
     def link(self, mean: Array) -> Array:
         return np.log(mean)
+
+    def estimate_noise(self, eta: Array, y: Array, weight: Array) -> float:
+        """1 / k, with the shape k for which log k − ψ(k) is the mean loss."""
+        mean = float(np.average(self.loss(eta, y), weights=weight))
+
+        def gap(log_k: float) -> float:
+            return log_k - float(digamma(np.exp(log_k))) - mean
+
+        low, high = np.log(1e-3), np.log(1e9)
+        if gap(high) >= 0.0:
+            return 1e-9
+        return float(np.exp(-brentq(gap, low, high))) if gap(low) > 0.0 else 1e3
+
+    def chances(self, eta: Array, y: Array, noise: float) -> tuple[Array, Array]:
+        share = np.asarray(gammainc(1.0 / noise, y / (noise * self.mean(eta))))
+        return share, share
+
+    def quantile(self, eta: Array, level: Array, noise: float) -> Array:
+        return noise * self.mean(eta) * gammaincinv(1.0 / noise, level)
 
     def without_offset(
         self, y: Array, weight: Array, offset: Array

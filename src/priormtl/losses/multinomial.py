@@ -281,8 +281,8 @@ class MultinomialFit(FamilyFit):
         at.__dict__["solve"] = solve
         return np.asarray(solve(rhs))
 
-    def _reweighted(self, at: FamilyEvaluation) -> TaskData:
-        model = super()._reweighted(at)
+    def reweighted(self, at: FamilyEvaluation) -> TaskData:
+        model = super().reweighted(at)
         assert isinstance(model, ClassRows)
         return model.stacked()
 

@@ -9,33 +9,31 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import gammaln
 
 from priormtl._arrays import Array
 from priormtl._numerics import TINY
-from priormtl.losses.family import Family, bounded_exp
+from priormtl.losses.counts import (
+    Counts,
+    entropy_of_mean,
+    excess,
+    log_or_zero,
+    most_likely_dispersion,
+)
 from priormtl.losses.gamma import entropy_of_share
-from priormtl.losses.poisson import check_counts, entropy_of_mean, excess, log_or_zero
 
 
 @dataclass(frozen=True)
-class NegativeBinomial(Family):
+class NegativeBinomial(Counts):
     """Negative log-likelihood of a count with mean e^η and dispersion ``alpha``."""
 
     alpha: float = 1.0
 
     name: ClassVar[str] = "negative_binomial"
-    boosting: ClassVar[str] = "poisson"
     has_dispersion: ClassVar[bool] = True
 
     @property
     def r(self) -> float:
         return 1.0 / self.alpha
-
-    def check(self, y: Array, *, weighted: bool) -> None:
-        check_counts(self.name, y, weighted=weighted)
 
     def loss(self, eta: Array, y: Array) -> Array:
         r = self.r
@@ -79,41 +77,9 @@ class NegativeBinomial(Family):
         rest = np.maximum(1.0 - v / self.r, TINY)
         return np.log(np.maximum(y + v, TINY)) - np.log(rest)
 
-    def mean(self, eta: Array) -> Array:
-        return bounded_exp(eta)
-
-    def link(self, mean: Array) -> Array:
-        return np.log(np.maximum(mean, 1e-10))
-
-    def without_offset(
-        self, y: Array, weight: Array, offset: Array
-    ) -> tuple[Array, Array]:
-        """Rates, with exposures as weights, as trees for Poisson counts take them."""
-        return y * np.exp(-offset), weight * np.exp(offset)
-
-    def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
-        """Some count is above zero."""
-        return np.asarray(mean > 0)
-
     def refit(self, eta: Array, y: Array, weight: Array) -> "NegativeBinomial":
-        """Maximise the likelihood in log alpha, from 1e-6 (next to Poisson) to 1e6."""
-        used = weight > 0
-        eta, y, weight = eta[used], y[used], weight[used]
-
-        def unlikely(log_alpha: float) -> float:
-            r = float(np.exp(-log_alpha))
-            own = NegativeBinomial(1.0 / r)
-            chances = gammaln(y + r) - gammaln(r) + r * np.log(r)
-            return float(weight @ (own.loss(eta, y) + own.constant(y) - chances))
-
-        limit = np.log(1e6)
-        grid = np.linspace(-limit, limit, 29)
-        start = int(np.argmin([unlikely(one) for one in grid]))
-        ends = grid[max(0, start - 1)], grid[min(28, start + 1)]
-        found = minimize_scalar(
-            unlikely, bounds=ends, method="bounded", options={"xatol": 1e-7}
-        )
-        return NegativeBinomial(float(np.exp(found.x)))
+        """The most likely dispersion."""
+        return NegativeBinomial(most_likely_dispersion(eta, y, weight))
 
     def upper_bend(self, eta: Array, y: Array) -> Array:
         """y + r times that of logistic loss at η − log r."""

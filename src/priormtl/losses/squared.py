@@ -46,6 +46,18 @@ class Squared:
         """Loss of one row, as that of a `Family`."""
         return np.asarray(0.5 * (eta - y) ** 2)
 
+    has_additive_noise: ClassVar[bool] = True
+
+    def estimate_noise(self, eta: Array, y: Array, weight: Array) -> float:
+        """Residuals are in the units of targets."""
+        return 1.0
+
+    def residual(self, eta: Array, y: Array, noise: float) -> Array:
+        return y - eta
+
+    def ends(self, eta: Array, half: Array, noise: float) -> Array:
+        return eta[:, np.newaxis] + half * [-1.0, 1.0]
+
     def mean(self, eta: Array) -> Array:
         return eta
 

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array
-from priormtl.data import CentredSamples, Moments, StackedRows
+from priormtl.data import (
+    CentredSamples,
+    Moments,
+    StackedRows,
+    centre_samples,
+    condense,
+)
 from priormtl.design import Crossed
 from priormtl.graphs import Laplacian
 from priormtl.losses import FamilyEvaluation, FamilyFit, TiedIntercepts
@@ -43,8 +50,11 @@ def estimate_logistic_ties(
     noise = unit if fit.family.noise_is_known else None
     tied = isinstance(fit.intercepts, TiedIntercepts)
     rows = np.zeros((d + tied, m))
-    if start is not None and start.rows.shape == rows.shape:
+    is_known = start is not None and start.rows.shape == rows.shape
+    if start is not None and is_known:
         rows = start.rows
+    elif tied:  # far from the mean of counts, quadratic models lead nowhere
+        rows[0] = fit.evaluate(rows[1:]).b
     levels = fit.data.crossed if isinstance(fit.data, StackedRows) else None
     point, found = _evaluate(_with_effects(fit, levels, start), rows), start
     rounds = 10 if fit.family.lipschitz is not None else 20  # of quadratic models
@@ -53,12 +63,13 @@ def estimate_logistic_ties(
     same_scores = 0.05  # change of scores of a last round
     for number in range(rounds):
         if levels is None:
-            moments = fit.quadratic_model(point).moments
+            moments = condense(fit.reweighted(point))
         else:
             effects = None if found is None or found.crossed is None else found.crossed
-            moments = _with_levels(
-                point.fit.least_squares(point).moments, levels, effects
-            )
+            model = point.fit.reweighted(point)
+            if issparse(model.X):
+                model = model.with_matrix(model.X.toarray())
+            moments = _with_levels(centre_samples(model), levels, effects)
         tolerance = max(SETTLED, first_tolerance * 0.1**number)
         before = found
         if suits_rows(moments, laplacian, fit.intercepts):
@@ -77,14 +88,18 @@ def estimate_logistic_ties(
             found, gain = search_ties(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
             break
-        # Exponentials are far from their quadratic models: go part of the way.
+        # Exponentials are far from their quadratic models: go part of the way, as a
+        # damped Newton step does (see `losses.family`).
         bounded = fit.family.lipschitz is not None
-        share = 1.0 if bounded or number == 0 else 0.4
-        whole, last = found, point
-        while True:
-            found = whole if share == 1.0 else _between(before, whole, share)
+        whole, last, share = found, point, 1.0
+        point = _evaluate(_with_effects(fit, levels, found), found.rows)
+        if not bounded:
+            apart = float(np.abs(point.eta - last.eta).max())
+            share = float(np.log1p(apart) / apart) if apart > 0.1 else 1.0
+        while share < 1.0:
+            found = _between(before, whole, share, rows)
             point = _evaluate(_with_effects(fit, levels, found), found.rows)
-            if bounded or point.value <= WORSE * last.value or share < 1e-3:
+            if point.value <= WORSE * last.value or share < 1e-3:
                 break
             share *= 0.3
         # Scores of counts of zero may fall for ever, and change nothing.
@@ -127,11 +142,15 @@ def join_classes(found: Sequence[Ties]) -> Ties:
     )
 
 
-def _between(before: Ties | None, found: Ties, share: float) -> Ties:
-    """The estimate with coefficients and effects that go part of the way to it."""
-    rows = found.rows * share
-    if before is not None and before.rows.shape == rows.shape:
-        rows = rows + (1.0 - share) * before.rows
+def _between(before: Ties | None, found: Ties, share: float, first: Array) -> Ties:
+    """The estimate with coefficients and effects that go part of the way to it.
+
+    The way begins at those before, or at the ``first`` rows.
+    """
+    start = first
+    if before is not None and before.rows.shape == found.rows.shape:
+        start = before.rows
+    rows = share * found.rows + (1.0 - share) * start
     crossed = found.crossed
     if crossed is not None:
         effects = share * crossed.effects

@@ -31,6 +31,11 @@ the fold; the scale of a task has the v of the final model. So a task of three r
 wider intervals than one of two hundred, whose residuals are most of all. Where
 residuals contradict, smaller shares of v are used, down to none.
 
+**Counts and amounts.** Targets of other families than normal have residuals on the
+scale of normal scores: Φ⁻¹ of the chance of y at its held-out mean, with a dispersion
+that held-out rows tell (`Family.residual`). Scales and quantiles are as above; ends are
+quantiles of the family, whole numbers for counts. Fold models are not used.
+
 Tasks that were not seen get quantiles of leave-one-task-out residuals: those of the
 mean of the other tasks in the model of the fold; or, where whole tasks were held out,
 of the residuals of these.
@@ -53,6 +58,7 @@ from scipy.stats import norm
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics, score_by_task
 from priormtl.design import Crossed
+from priormtl.losses import Family, Squared
 from priormtl.model import Solver
 from priormtl.selection.folds import Split, fill_missing
 from priormtl.selection.outliers import fit_outliers
@@ -125,7 +131,11 @@ class HeldOut(NamedTuple):
     others: "HeldOut | None" = None
 
     def on_rows(
-        self, table: Table, splits: Sequence[Split], tasks: Sequence[Hashable]
+        self,
+        table: Table,
+        splits: Sequence[Split],
+        tasks: Sequence[Hashable],
+        family: Family | Squared,
     ) -> "tuple[HeldOut, Residuals | None]":
         """The same with predictions of rows, and residuals where targets are numbers.
 
@@ -163,7 +173,7 @@ class HeldOut(NamedTuple):
         held_out = held_out._replace(prediction=prediction)
         if not self.variances.size:
             return held_out, None
-        return held_out, hold_out(table, codes, held_out, dealt, own, shared)
+        return held_out, hold_out(table, codes, held_out, dealt, own, shared, family)
 
 
 def refit_folds(
@@ -218,10 +228,13 @@ class Residuals(NamedTuple):
     prediction: Array  # (n,) of the model without the fold of the row
     residual: Array  # (n,) of the same
     unseen: Array  # (n,) of the mean of the other tasks in that model
-    spread: Array  # (n,) mean squared difference to the other fold models
+    # (n,) mean squared difference to the other fold models; 0 in other units
+    spread: Array
     variance: Any = 0.0  # (n,) of the prediction, over that of the noise, by the model
     horizon: Array | None = None  # (n,) see ``HeldOut``
     is_later: bool = False  # whether folds go forward in time
+    noise: float = 1.0  # dispersion of the family
+    is_additive: bool = True  # whether residuals are in units of predictions
 
 
 class Calibration(NamedTuple):
@@ -240,6 +253,7 @@ class Calibration(NamedTuple):
     # For which rows intervals hold: those like the ones of the fit, later ones, or
     # those of new tasks that were held out as a whole.
     question: str = "rows"
+    noise: Any = 1.0  # dispersion of the family
 
     @classmethod
     def of(
@@ -291,7 +305,8 @@ class Calibration(NamedTuple):
         kept = FoldModels(
             np.zeros((0, n_tasks, d)), np.zeros((0, n_tasks)), np.zeros((0, 0))
         )
-        if models is not None and len(models.coef) <= 10 and not rows.is_later:
+        alone = rows.is_later or not rows.is_additive  # made of residuals
+        if models is not None and len(models.coef) <= 10 and not alone:
             kept = models
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
@@ -308,11 +323,12 @@ class Calibration(NamedTuple):
             *(_compact(kept.coef), _compact(kept.intercept), _compact(kept.effects)),
             growth,
             question,
+            rows.noise,
         )
 
     def fits(self, m: int, d: int) -> bool:
         """Whether it is one of m tasks and d features, as files must be."""
-        parts, folds = self[1:-1], len(self.coef)
+        parts, folds = self[1:-2], len(self.coef)
         fits = self.question in QUESTIONS and self.growth.shape in ((0,), (2,))
         fits &= self.kind in ("cv+", "normal") and self.scale.shape == (m,)
         fits &= self.knots.ndim == self.unseen.ndim == 1
@@ -322,7 +338,8 @@ class Calibration(NamedTuple):
         fits &= self.effects.ndim == 2 and len(self.effects) in (0, folds)
         fits &= all(part.dtype.kind == "f" for part in parts)
         fits = fits and all(bool(np.isfinite(part).all()) for part in parts)
-        return fits and bool(np.all(self.scale > 0) and np.all(self.factors > 0))
+        fits = fits and bool(np.all(self.scale > 0) and np.all(self.factors > 0))
+        return fits and isinstance(self.noise, float) and self.noise > 0
 
     @classmethod
     def normal(cls, scale: Array, unseen: float, d: int) -> Self:
@@ -351,7 +368,7 @@ class Calibration(NamedTuple):
         unseen = wider * _quantiles(size[known], weight[known])
         return self._replace(unseen=unseen, question="tasks")
 
-    def interval(
+    def half_widths(
         self,
         prediction: Array,
         deviations: Array,
@@ -360,7 +377,7 @@ class Calibration(NamedTuple):
         horizon: Any,
         coverage: float,
     ) -> Array:
-        """Lower and upper ends (n, 2).
+        """How far lower and upper ends are from the prediction (n, 2), at least zero.
 
         ``deviations`` (folds, n) are predictions of fold models minus their mean,
         ``horizon`` (n,) is the time since the last training row of the task.
@@ -379,8 +396,7 @@ class Calibration(NamedTuple):
         half *= scale[:, np.newaxis]
         if np.any(unseen):
             half[unseen] = _quantile(self.unseen, coverage)
-        half[:, 0] *= -1.0
-        return prediction[:, np.newaxis] + half
+        return half
 
     def _mix(self, offsets: Array, coverage: float, q: float) -> Array:
         """Quantile of residuals plus offsets (folds, n), by bisection.
@@ -648,6 +664,7 @@ def hold_out(
     folds: Index,
     own: Array,
     shared: Array,
+    family: Family | Squared,
 ) -> Residuals:
     """Residuals of held-out rows, given scores (folds, n) of all fold models.
 
@@ -666,10 +683,23 @@ def hold_out(
     spread = np.sum((own - held) ** 2, axis=0) / max(len(own) - 1, 1)
     if m > 1:
         shared = (m * shared - held) / (m - 1)
-    residuals = y.ravel() - held, y.ravel() - shared
-    variance = variances[place[0], codes]
-    parts = codes, weight, held, *residuals, spread, variance, horizon
-    return Residuals(*parts, table.time is not None)
+    y, used = np.where(weight > 0, y.ravel(), 1.0), (weight > 0) & ~np.isnan(y.ravel())
+    noise = family.estimate_noise(held[used], y[used], weight[used])
+    of_held, of_shared = (family.residual(eta, y, noise) for eta in (held, shared))
+    additive = family.has_additive_noise
+    return Residuals(
+        codes,
+        weight,
+        held,
+        of_held,
+        of_shared,
+        spread if additive else np.zeros(len(spread)),
+        variances[place[0], codes],
+        horizon,
+        table.time is not None,
+        noise,
+        additive,
+    )
 
 
 class Spread(NamedTuple):
@@ -681,9 +711,12 @@ class Spread(NamedTuple):
     unseen: Any  # (n,) bool
     horizon: Any = 0.0  # (n,) time since the last training row of the task
 
-    def interval(self, calibration: Calibration, coverage: float) -> Array:
+    def interval(
+        self, calibration: Calibration, coverage: float, family: Family | Squared
+    ) -> Array:
         """Lower and upper ends (n, 2)."""
-        return calibration.interval(*self, coverage)
+        half = calibration.half_widths(*self, coverage)
+        return family.ends(self.prediction, half, calibration.noise)
 
 
 def codes_among(

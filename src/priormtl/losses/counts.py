@@ -1,0 +1,112 @@
+"""Counts: what Poisson and negative binomial loss, both with log link, share.
+
+Intervals of counts are those of a negative binomial of mean μ and variance μ + α μ²,
+whose dispersion α held-out rows tell. Counts that vary as Poisson's have α near zero.
+"""
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize_scalar
+from scipy.special import betainc, gammaln, xlogy
+from scipy.stats import nbinom
+
+from priormtl._arrays import Array
+from priormtl.losses.family import Family, bounded_exp
+
+
+class Counts(Family):
+    """Loss of counts with mean e^η."""
+
+    boosting: ClassVar[str] = "poisson"
+
+    def check(self, y: Array, *, weighted: bool) -> None:
+        if np.any(y < 0):
+            raise ValueError(
+                f'y must not be negative with loss="{self.name}": got {y[y < 0][0]:g}.'
+            )
+        fractions = y[y != np.round(y)]
+        if len(fractions) and not weighted:
+            raise ValueError(
+                f'y must hold whole numbers with loss="{self.name}": got '
+                f"{fractions[0]:g}. Rates are allowed with sample_weight, or use "
+                "exposure."
+            )
+        if len(y) and not np.any(y > 0):
+            raise ValueError(
+                f'y must hold at least one count above 0 with loss="{self.name}": all '
+                "are 0."
+            )
+
+    def mean(self, eta: Array) -> Array:
+        return bounded_exp(eta)
+
+    def link(self, mean: Array) -> Array:
+        return np.log(np.maximum(mean, 1e-10))
+
+    def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
+        """Some count is above zero."""
+        return np.asarray(mean > 0)
+
+    def without_offset(
+        self, y: Array, weight: Array, offset: Array
+    ) -> tuple[Array, Array]:
+        """Rates, with exposures as weights, have the same loss (of Poisson trees)."""
+        return y * np.exp(-offset), weight * np.exp(offset)
+
+    def estimate_noise(self, eta: Array, y: Array, weight: Array) -> float:
+        return most_likely_dispersion(eta, y, weight)
+
+    def chances(self, eta: Array, y: Array, noise: float) -> tuple[Array, Array]:
+        r = 1.0 / noise
+        share = r / (r + self.mean(eta))
+        above = np.ceil(y)  # P(Y < y) = P(Y ≤ ⌈y⌉ − 1)
+        below = np.where(above > 0, betainc(r, np.maximum(above, 1.0), share), 0.0)
+        return below, np.asarray(betainc(r, np.floor(y) + 1.0, share))
+
+    def quantile(self, eta: Array, level: Array, noise: float) -> Array:
+        r = 1.0 / noise
+        return np.asarray(nbinom.ppf(level, r, r / (r + self.mean(eta))))
+
+
+def most_likely_dispersion(eta: Array, y: Array, weight: Array) -> float:
+    """α that maximises the likelihood, from 1e-6 (next to Poisson) to 1e6."""
+    used = weight > 0
+    eta, y, weight = eta[used], y[used], weight[used]
+    mean = bounded_exp(eta)
+
+    def unlikely(log_alpha: float) -> float:
+        r = float(np.exp(-log_alpha))
+        chances = gammaln(y + r) - gammaln(r) - r * np.log1p(mean / r)
+        return -float(weight @ (chances + y * (eta - np.log(r + mean))))
+
+    limit = np.log(1e6)
+    grid = np.linspace(-limit, limit, 29)
+    start = int(np.argmin([unlikely(one) for one in grid]))
+    ends = grid[max(0, start - 1)], grid[min(28, start + 1)]
+    found = minimize_scalar(
+        unlikely, bounds=ends, method="bounded", options={"xatol": 1e-7}
+    )
+    return float(np.exp(found.x))
+
+
+def log_or_zero(y: Array) -> Array:
+    """log y, and 0 for y = 0."""
+    return np.log(np.where(y > 0, y, 1.0))
+
+
+def excess(eta: Array, y: Array) -> Array:
+    """e^η − y, to the last digits where they are close."""
+    return np.where(
+        y > 0, y * np.expm1(np.minimum(eta - log_or_zero(y), 500.0)), bounded_exp(eta)
+    )
+
+
+def entropy_of_mean(v: Array, y: Array) -> Array:
+    """u log(u / y) − v for u = y + v; for y = 0, u log u − u."""
+    u = np.maximum(y + v, 0.0)
+    base = np.where(y > 0, y, 1.0)
+    close = np.abs(v) < 0.5 * y
+    ratio = np.where(close, np.log1p(np.where(close, v, 0.0) / base), 0.0)
+    return np.where(close, u * ratio, xlogy(u, u / base)) - v
