@@ -1,4 +1,4 @@
-"""Standard errors of coefficients, from the statistics of a fit.
+"""Standard errors of coefficients, from the statistics or the rows of a fit.
 
 The objective of squared loss is, about its optimum, a quadratic form with the Hessian
 
@@ -16,27 +16,32 @@ and two things follow from it.
   same selected features: δ = H⁻¹ ξ. It says how much estimates vary from sample to
   sample, not how far shrinkage has moved them.
 
+Losses of other families have the quadratic model at the optimum, and known noise.
+
 The noise variance is σ² = RSS / (n − tr(H⁻¹ G)), which is REML's where REML has
 estimated all ties.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments
-from priormtl.losses import SquaredFit
+from priormtl.losses import FamilyEvaluation, FamilyFit, SquaredFit
 from priormtl.model import Posed
 from priormtl.problem import QuadraticPrior
 from priormtl.problem.elimination import Factor, plan_elimination
 from priormtl.reml import Precision
+from priormtl.solvers import Solution
 
 __all__ = [
     "Covariances",
     "StandardErrors",
     "covariances",
     "errors_of",
+    "family_covariances",
     "prediction_variances",
     "task_errors",
 ]
@@ -115,6 +120,13 @@ class StandardErrors(NamedTuple):
         return cls(found.kind, found.selected, *roots)
 
 
+class Rows(NamedTuple):
+    """Number of rows, and the variance of their noise where it is known."""
+
+    number: float
+    noise: float | None
+
+
 class Inverse(NamedTuple):
     """The Hessian H of a fit, factorised, and the blocks of tasks of its inverse."""
 
@@ -176,18 +188,28 @@ class Inverse(NamedTuple):
 
 
 def covariances(
-    posed: Posed, coef: Array, errors: Array, *, most: int = MOST_NUMBERS
+    posed: Posed,
+    coef: Array,
+    errors: Array,
+    *,
+    most: int = MOST_NUMBERS,
+    rows: Rows | None = None,
 ) -> Covariances:
     """Covariances at coefficients (d, m), with sums of squared errors (m,) of tasks.
 
-    ``most`` bounds the numbers in blocks of the factorisation.
+    ``most`` bounds the numbers in blocks of the factorisation. ``rows`` are given where
+    weights of the problem are those of a quadratic model.
     """
     found = Inverse.of(posed, coef, most)
     prior, gram, factor = found.prior, found.gram, found.factor
     m, k, d = len(gram), gram.shape[1], len(found.selected)
     degrees = np.einsum("ijk,ikj->i", gram, found.blocks)
     n_rows = float(found.fit.moments.weight.sum()) / posed.model.weight_unit
+    if rows is not None:
+        n_rows = rows.number
     noise = float(errors.sum()) / max(n_rows - float(degrees.sum()), 1.0)
+    if rows is not None and rows.noise is not None:
+        noise = rows.noise
     if posed.problem.lam > 0:
         kind = "bootstrap"
         draws = _noise(gram) * np.sqrt(noise)
@@ -296,6 +318,31 @@ def errors_of(posed: Posed, coef: Array) -> StandardErrors | None:
     )
     roots = (np.sqrt(np.maximum(part, 0.0)) for part in squares)
     return StandardErrors("conditional", selected, *roots)
+
+
+def family_covariances(posed: Posed, solution: Solution) -> Covariances:
+    """Covariances of another family: those of its quadratic model at the optimum.
+
+    The curvature of the loss is the inverse of the noise of a row, so that its factor
+    is 1, or, where the family leaves it open, the mean of squared residuals.
+    """
+    fit, at = posed.problem.fit, solution.point.fit
+    assert isinstance(fit, FamilyFit)
+    assert isinstance(at, FamilyEvaluation)
+    model = replace(posed.problem, fit=fit.quadratic_model(at), memo={})
+    unit, weight = posed.model.weight_unit, fit.data.weight
+    squares = fit.data.task_sums(weight * at.slopes**2) / unit
+    noise = 1.0 if fit.family.noise_is_known else None
+    rows = Rows(float(np.count_nonzero(weight)), noise)
+    found = covariances(
+        posed._replace(problem=model), solution.coef, squares, rows=rows
+    )
+    # Weights of rows are relative.
+    parts = {name: unit * found._asdict()[name] for name in VARIANCES}
+    return found._replace(**parts)
+
+
+VARIANCES = "own", "cross", "mean", "between"
 
 
 def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:

@@ -14,6 +14,7 @@ from priormtl import (
     MultiTaskRegressorCV,
     load,
     save,
+    summarize,
     tabular_model,
 )
 from priormtl.estimators import stacked
@@ -205,6 +206,13 @@ def test_bad_targets_and_missing_exposure():
     fitted = model().fit(frame, y)
     with pytest.raises(ValueError, match="'time' of exposure, in fit and predict"):
         fitted.predict(frame.drop(columns="time"))
+    with pytest.raises(ValueError, match="predict_interval needs residuals"):
+        fitted.predict_interval(frame)
+    with pytest.raises(ValueError, match='partial_fit needs loss="squared"'):
+        fitted.partial_fit(frame, y)
+    statistics = summarize(frame[["a", "b", "c"]], y, frame["task"])
+    with pytest.raises(ValueError, match='loss must be "squared" for a fit to stat'):
+        MultiTaskRegressor(loss="poisson").fit_statistics(statistics)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -300,3 +308,34 @@ def test_intervals_hold_their_share_and_counts_have_whole_ends(loss, tmp_path):
     ends = fixed.predict_interval(frame.drop(columns="shift"))
     inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
     assert 0.87 < inside[~train].mean() < 0.96
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, "logistic"])
+def test_standard_errors_are_those_of_generalised_linear_models(loss):
+    statsmodels = pytest.importorskip("statsmodels.api")
+    frame, y = table(loss, m=1, n=300)
+    X, families = frame[["a", "b"]].to_numpy(), statsmodels.families
+    known, settings, kind = families.Poisson(), {}, MultiTaskRegressor
+    if loss == "gamma":
+        known = families.Gamma(families.links.Log())
+    elif loss == "negative_binomial":
+        known, settings = families.NegativeBinomial(alpha=0.5), {"dispersion": 0.5}
+    elif loss == "logistic":
+        known, y, kind = families.Binomial(), np.asarray(y > 1) * 1, MultiTaskClassifier
+    theirs = statsmodels.GLM(y, statsmodels.add_constant(X), family=known).fit()
+    ours = kind(0.0, loss=loss, **settings).fit(X, y)
+    # Theirs take expected curvatures, which are the same for canonical links.
+    close = 1e-3 if loss in ("poisson", "logistic") else 0.1
+    np.testing.assert_allclose(ours.fitted_.errors.coef[0], theirs.bse[1:], rtol=close)
+    low, high = np.array(theirs.conf_int())[1]
+    found = ours.summary(level=0.95).features
+    row = next(one for one in found if one.name == "x0")
+    scale = 0.1 * (high - low) if close > 0.01 else 1e-3
+    assert row.lower == pytest.approx(low, abs=scale)
+    assert row.upper == pytest.approx(high, abs=scale)
+    # Weights are relative.
+    twice = kind(0.0, loss=loss, **settings)
+    twice.fit(X, y, sample_weight=np.full(len(y), 7.0))
+    np.testing.assert_allclose(
+        twice.fitted_.errors.coef, ours.fitted_.errors.coef, rtol=1e-4
+    )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, NamedTuple
 from typer import Argument, Option, echo
 
 from priormtl.cli import linear, main, tabular
+from priormtl.exceptions import unknown_name
 
 if TYPE_CHECKING:
     from typer.models import OptionInfo
@@ -44,6 +45,29 @@ class FitRequest:
         bool,
         Option("--classify", help="Classify: the target has two classes per task."),
     ] = False
+    loss: Annotated[
+        str,
+        main.word_option(
+            "squared",
+            "poisson",
+            "gamma",
+            "negative_binomial",
+            help="Loss of numbers: squared, or that of counts (poisson, "
+            "negative_binomial) or of positive amounts (gamma).",
+        ),
+    ] = "squared"
+    exposure: Annotated[
+        str | None,
+        Option(
+            metavar="COL",
+            help="Column of exposures, such as populations or durations, to which "
+            "counts are proportional.",
+        ),
+    ] = None
+    offset: Annotated[
+        str | None,
+        Option(metavar="COL", help="Column of known parts of scores."),
+    ] = None
     prior: main.Prior = None
     model: Annotated[
         str,
@@ -184,6 +208,13 @@ class FitRequest:
         given |= {"--from-stats": bool(self.from_stats)}
         return [option for option, is_given in given.items() if is_given]
 
+    def family_options(self) -> list[str]:
+        """Options of counts and amounts, as far as they are given."""
+        given = {f"--loss {self.loss}": self.loss != "squared"}
+        given |= {"--exposure": self.exposure is not None}
+        given |= {"--offset": self.offset is not None}
+        return [option for option, is_given in given.items() if is_given]
+
     def check(self) -> None:
         """Fail if options contradict each other, or files cannot be written."""
         main.check_output(self.out, self.data, *(self.from_stats or ()))
@@ -197,6 +228,9 @@ class FitRequest:
                     f"{option} needs a task prior, which says which tasks are similar. "
                     "Omit --task-prior none."
                 )
+        if self.classify:
+            for option in self.family_options():
+                raise ValueError(f"{option} cannot be combined with --classify.")
         given = {"--key": self.key, "--shards": self.shards}
         for option, value in (given | {"--from-stats": self.from_stats}).items():
             if value is not None and self.crossed not in (None, "none"):
@@ -244,6 +278,9 @@ def fit(**options: object) -> None:
 
     Example: priormtl fit exams.csv --task school --target score --crossed teacher,year
     --out exams.model
+
+    Example: priormtl fit claims.csv --task district --target claims --loss poisson
+    --exposure policies --out claims.model
 
     Example: priormtl fit exams/ --task school --target score --missing mean
     --prior relations.toml --lam 10 --out exams.model
@@ -297,7 +334,8 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
             frame, reason = None, "classes differ between tasks"
     if frame is not None and opened is not None:
         return fit_tabular(request, opened, frame, prior), reason
-    for option, value in (("--smooth", request.smooth), ("--trees", request.trees)):
+    only = {"--smooth": request.smooth, "--trees": request.trees}
+    for option, value in (only | dict.fromkeys(request.family_options(), "")).items():
         if value is not None:
             raise ValueError(
                 f"{option} needs the tabular model, but a linear model is fitted: "
@@ -337,11 +375,15 @@ def open_table(request: FitRequest) -> OpenTable:
     task = main.require_task(request.task, source)
     if request.target is None:
         raise ValueError(f"fit needs --target COL, a column of {request.data}.")
+    parts = [name for name in (request.exposure, request.offset) if name is not None]
+    for name in parts:
+        if name not in source.columns:
+            raise unknown_name("column", name, source.columns)
     schema = main.read_schema(
         task,
         request.target,
         request.weight,
-        request.features,
+        ",".join([request.features, *parts]) if request.features else None,
         request.categories,
         request.missing,
         request.drop,
@@ -396,6 +438,9 @@ def tabular_settings(request: FitRequest) -> main.Facts:
         settings["crossed"] = names
     if request.trees is not None:
         settings["trees"] = request.trees
+    if not request.classify:
+        settings |= {"loss": request.loss, "exposure": request.exposure}
+        settings["offset"] = request.offset
     return settings
 
 

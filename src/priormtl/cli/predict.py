@@ -301,6 +301,8 @@ class Predictor(NamedTuple):
         sources = self.design.sources
         if self.features is None:
             sources = self.design.used_columns(names)
+        else:
+            sources = (*sources, *self.features.offset_columns)
         own = self.kept if self.task is None else (*self.kept, self.task)
         found: list[str] = []
         for name in (*own, *sources):
@@ -399,7 +401,7 @@ def as_fitted(
     columns = {join_names(features.task): labels}
     for name in seen:
         if name not in tasks:
-            used = name in features.design_.sources
+            used = name in (*features.design_.sources, *features.offset_columns)
             columns[name] = table[name] if used else pa.nulls(len(labels))
     return pa.table(columns)
 

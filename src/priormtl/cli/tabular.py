@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from priormtl.engines import Schema, Source
     from priormtl.estimators import TabularPipeline
 
+LOG_LOSSES = ("poisson", "gamma", "negative_binomial")
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
 
 
@@ -208,7 +209,9 @@ def describe(
     wiggles = {names[j] for group in curves.values() for j in group}
     curved = list(curves) if shape != "straight" else []
     metric = "log-loss" if classify else "root mean squared error"
-    error, baseline = held_out_errors(last, frame, features.task, classify=classify)
+    if not classify and linear.loss != "squared":
+        metric = "mean deviance"
+    error, baseline = held_out_errors(model, frame, classify=classify)
     return {
         "file": str(out),
         "model": "tabular",
@@ -225,7 +228,31 @@ def describe(
         "scores": {metric: error},
         "baseline": {metric: baseline},
         "stand_out": list_far_tasks(linear),
+        "loss": linear.loss,
+        "target": None if classify else describe_target(frame.y, linear.loss),
     }
+
+
+def describe_target(y: "np.ndarray", loss: str) -> str | None:
+    """What targets look like, and the option that fits them; None if it is given."""
+    import numpy as np
+
+    y = np.asarray(y, np.float64)
+    values = np.unique(y)
+    if loss != "squared" or len(values) < 2:
+        return None
+    if len(values) == 2:
+        return f"two values, {values[0]:g} and {values[1]:g}: --classify"
+    mean = float(y.mean())
+    if values[0] >= 0 and np.all(values == np.round(values)):
+        # Codes and large numbers that hardly vary are no counts to speak of.
+        if float(y.var()) < 0.2 * mean or (values[0] > 0 and mean > 100):
+            return None
+        return f"non-negative integers, mean {mean:.3g}: --loss poisson"
+    skewed = 1.5  # mean over median, as that of an exponential distribution
+    if values[0] > 0 and mean > skewed * float(np.median(y)):
+        return f"positive and skewed, mean {mean:.3g}: --loss gamma"
+    return None
 
 
 def list_far_tasks(model: "BaseEstimator") -> list[Facts]:
@@ -246,14 +273,21 @@ def list_far_tasks(model: "BaseEstimator") -> list[Facts]:
 
 
 def held_out_errors(
-    last: "BaseEstimator", frame: Frame, task: str, *, classify: bool
+    model: "TabularPipeline", frame: Frame, *, classify: bool
 ) -> tuple[float, float]:
-    """Error of held-out rows, and that of the mean of each task on the same folds."""
+    """Error of held-out rows, and that of the mean of each task on the same folds.
+
+    That is the mean target, or with exposure the mean rate.
+    """
     import numpy as np
 
+    from priormtl.data import split_offset_columns
     from priormtl.estimators import linear_part
 
-    linear = linear_part(last)
+    (features, last), linear = (model[0], model[-1]), linear_part(model)
+    family, task = last.fitted_.row_loss, features.task
+    roles = features.exposure, features.offset
+    offset = split_offset_columns(frame.X, *roles)[1]
     scores, folds = last.held_out_, linear.folds_
     _, codes = np.unique(
         np.array(frame.X[task].to_pylist(), object).astype(str), return_inverse=True
@@ -261,7 +295,9 @@ def held_out_errors(
     y = frame.y if not classify else frame.y == linear.classes_[1]
     y = np.asarray(y, dtype=np.float64)
     weight = np.ones(len(y)) if frame.weight is None else frame.weight
-    means = np.full(len(y), np.nan)
+    means, given = np.full(len(y), np.nan), (y, weight)
+    if offset is not None:
+        y, weight = family.without_offset(y, weight, offset)
     for fold in range(linear.n_splits_):
         train = np.where(folds == fold, 0.0, weight)
         # One row of the mean of all rows keeps rates off 0 and 1, and new tasks known.
@@ -271,6 +307,9 @@ def held_out_errors(
         safe = np.where(counts > 0, counts, 1.0)
         by_task = np.where(counts > 0, sums / safe, centre)
         means[folds == fold] = by_task[codes[folds == fold]]
+    y, weight = given
+    if offset is not None:
+        means = family.mean(family.link(means) + offset)
     known = ~np.isnan(scores) & ~np.isnan(means)
     y, shares, means = y[known], weight[known], means[known]
     if not shares.sum():
@@ -280,6 +319,10 @@ def held_out_errors(
         low = np.clip(np.where(y > 0, means, 1.0 - means), 1e-3, 1.0)
         both = loss, -np.log(low)
         return tuple(float(shares @ one / shares.sum()) for one in both)  # type: ignore[return-value]
+    if linear.loss != "squared":
+        pair = (family.link(mean) for mean in (scores[known], means))
+        own, base = (2.0 * float(shares @ family.loss(eta, y)) for eta in pair)
+        return own / float(shares.sum()), base / float(shares.sum())
     both = (y - scores[known]) ** 2, (y - means) ** 2
     return tuple(float(np.sqrt(shares @ one / shares.sum())) for one in both)  # type: ignore[return-value]
 
@@ -303,7 +346,11 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     columns = count_words(facts["columns"], "column")
     yield f"{count_words(facts['rows'], 'row')}{left_out}, {tasks}, {columns} used."
     yield from column_lines(facts)
-    yield f"Model: tabular ({reason})."
+    loss = facts["loss"]
+    shown = f", {loss.replace('_', ' ')} loss" if loss in LOG_LOSSES else ""
+    yield f"Model: tabular ({reason}){shown}."
+    if facts["target"]:
+        yield f"The target holds {facts['target']} may fit it better."
     yield f"Chosen by cross-validation: {', '.join(structure_words(facts))}."
     [(metric, error)] = facts["scores"].items()
     baseline = facts["baseline"][metric]
@@ -324,7 +371,11 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
         yield f"Furthest from the mean task, at average features (95 %): {words}."
     if facts["strongest"]:
         part = " of the linear part" if facts["trees"] else ""
-        yield f"Strongest effects{part} (of one standard deviation; mean and range):"
+        scale = ", on the log scale" if loss in LOG_LOSSES else ""
+        yield (
+            f"Strongest effects{part} (of one standard deviation; mean and range"
+            f"{scale}):"
+        )
         yield from strongest_lines(facts)
 
 

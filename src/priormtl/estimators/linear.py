@@ -57,11 +57,13 @@ from priormtl.rendering import to_notebook
 from priormtl.selection import fit_outlier_path, fit_outliers
 from priormtl.solvers import Solution, StopReason
 from priormtl.uncertainty import (
+    MOST_NUMBERS,
     MOST_STEPS,
     Covariances,
     StandardErrors,
     covariances,
     errors_of,
+    family_covariances,
     task_errors,
 )
 
@@ -298,6 +300,8 @@ class LinearMultiTask(MultiTaskEstimator):
                 within_variance=float(moments.yy.sum() / moments.weight.sum()),
                 errors=errors,
             )
+        elif family is not None and not has_outliers and fitted.n_classes == 1:
+            fitted = replace(fitted, errors=quick_errors(fitted, posed, solution))
         self.fitted_ = fitted
 
     def coef_frame(self, *, wide: bool = False) -> Any:
@@ -336,8 +340,8 @@ class LinearMultiTask(MultiTaskEstimator):
         ----------
         level : float, optional
             Confidence level, such as 0.95, of intervals of coefficients and of the
-            effects of tasks and crossed levels. Needs a regressor with at least one
-            selected feature; see Notes.
+            effects of tasks and crossed levels. Needs at least one selected feature;
+            see Notes.
 
         Returns
         -------
@@ -351,9 +355,10 @@ class LinearMultiTask(MultiTaskEstimator):
         (conditional variances given the variance components). Otherwise they are those
         of a parametric bootstrap on the statistics, with 200 replicates: how much
         estimates vary with the noise, at the selected features. They do not include
-        the bias of shrinkage. With crossed factors there are intervals of levels, and
-        those of coefficients only at lam = 0 with ``ties="adaptive"`` and tied
-        intercepts.
+        the bias of shrinkage. With losses other than squared they are those of the
+        quadratic model at the optimum, on the scale of scores. With crossed factors
+        there are intervals of levels, and those of coefficients only at lam = 0 with
+        ``ties="adaptive"`` and tied intercepts.
         """
         check_is_fitted(self)
         errors = None
@@ -363,10 +368,10 @@ class LinearMultiTask(MultiTaskEstimator):
             errors = self.fitted_.errors if has_levels else self._errors(level)
         return summarize_fitted(self.fitted_.by_class(), errors, level)
 
-    def _errors(self, level: float, **limits: int) -> StandardErrors:
+    def _errors(self, level: float) -> StandardErrors:
         """Standard errors, from the statistics of the fit or as they were saved."""
         saved = self.fitted_.errors
-        return saved or StandardErrors.of(self._covariances(level, **limits))
+        return saved or StandardErrors.of(self._covariances(level))
 
     def _known_model(self) -> Model:
         """The model of the fit, with all that was estimated."""
@@ -380,13 +385,13 @@ class LinearMultiTask(MultiTaskEstimator):
             intercept_strength=1.0 if strength is None else strength,
         )
 
-    def _covariances(self, level: float, **limits: int) -> Covariances:
+    def _covariances(self, level: float, most: int = MOST_NUMBERS) -> Covariances:
         """Covariances of coefficients, from the statistics of the fit."""
         statistics = self.fitted_.statistics
         if statistics is None or not isinstance(self, RegressorMixin):
             raise ValueError(
-                f"level={level:g} needs a regressor with selected features that is "
-                "not too large: got a classifier, or a model without standard errors; "
+                f"level={level:g} needs a model with selected features that is not too "
+                "large: got more than two classes, or a model without standard errors; "
                 "use level=None."
             )
         if self.fitted_.crossed is not None:
@@ -403,7 +408,7 @@ class LinearMultiTask(MultiTaskEstimator):
         scale = np.where(np.isfinite(posed.scale), posed.scale, 1.0)
         shared = self.fitted_.shared_coef
         errors = task_errors(statistics, self.coef_, self.intercept_)
-        return covariances(posed, shared.T * scale[:, np.newaxis], errors, **limits)
+        return covariances(posed, shared.T * scale[:, np.newaxis], errors, most=most)
 
     def _repr_html_inner(self) -> str:
         return str(super()._repr_html_inner()) + self._learned_html()
@@ -691,10 +696,17 @@ def quick_errors(
     m, k = fitted.shape[0], int(fitted.coef.any(axis=0).sum()) + 1
     if posed.model.penalty != "l21" or m * k**3 > MOST_STEPS:
         return None
-    residuals = task_errors(posed.moments, fitted.coef, fitted.intercept)
+    if posed.crossed is not None:  # whose errors go with those of coefficients
+        return None
     try:
         with np.errstate(all="ignore"):
-            errors = StandardErrors.of(covariances(posed, solution.coef, residuals))
+            if posed.model.family is None:
+                moments = posed.moments
+                residuals = task_errors(moments, fitted.coef, fitted.intercept)
+                found = covariances(posed, solution.coef, residuals)
+            else:
+                found = family_covariances(posed, solution)
+            errors = StandardErrors.of(found)
     except (ValueError, np.linalg.LinAlgError):  # too large, or singular
         return None
     return errors if np.isfinite(errors.coef).all() else None

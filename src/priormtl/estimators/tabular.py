@@ -342,9 +342,13 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         self, frame: nw.DataFrame[Any]
     ) -> tuple[nw.DataFrame[Any], Array | None]:
         """Table without the columns of exposure and offset, and what they add."""
-        names = [name for name in (self.exposure, self.offset) if name is not None]
         offset = split_offset_columns(frame.to_native(), self.exposure, self.offset)[1]
-        return frame.drop(names), offset
+        return frame.drop(self.offset_columns), offset
+
+    @property
+    def offset_columns(self) -> list[str]:
+        """Columns that are known parts of scores."""
+        return [name for name in (self.exposure, self.offset) if name is not None]
 
     def expansion_of(self, column: object) -> Expansion:
         """How values of a column, or of a part of dates, become features."""
