@@ -549,7 +549,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         told = self.outlier_strengths is not None
         models = refit_folds(setup.trials, candidate, solver, told=told, variances=True)
         others, residuals = models.on_rows(
-            table, splits, fitted.labels, fitted.row_loss
+            table, splits, fitted.labels, fitted.row_loss, fitted.calibration.noise
         )
         assert residuals is not None
         if question == "rows":

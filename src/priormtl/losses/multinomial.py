@@ -288,7 +288,7 @@ class MultinomialFit(FamilyFit):
 
     def class_models(self, at: FamilyEvaluation) -> list[SquaredFit]:
         """Quadratic model of each class, which are a sum."""
-        rows, graph = super()._reweighted(at), self.intercepts.graph
+        rows, graph = super().reweighted(at), self.intercepts.graph
         assert isinstance(rows, ClassRows)
         own = self.intercepts
         if graph is not None:

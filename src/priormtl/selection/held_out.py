@@ -136,11 +136,12 @@ class HeldOut(NamedTuple):
         splits: Sequence[Split],
         tasks: Sequence[Hashable],
         family: Family | Squared,
+        noise: float | None = None,
     ) -> "tuple[HeldOut, Residuals | None]":
         """The same with predictions of rows, and residuals where targets are numbers.
 
-        ``tasks`` are those of the models. Targets in several columns have no single
-        prediction of a row.
+        ``tasks`` are those of the models. ``noise`` is estimated unless given. Targets
+        in several columns have no single prediction of a row.
         """
         n, m = len(table), len(tasks)
         folds, prediction = np.full(n, -1, np.intp), np.full(n, np.nan)
@@ -665,6 +666,7 @@ def hold_out(
     own: Array,
     shared: Array,
     family: Family | Squared,
+    noise: float | None = None,
 ) -> Residuals:
     """Residuals of held-out rows, given scores (folds, n) of all fold models.
 
@@ -684,7 +686,8 @@ def hold_out(
     if m > 1:
         shared = (m * shared - held) / (m - 1)
     y, used = np.where(weight > 0, y.ravel(), 1.0), (weight > 0) & ~np.isnan(y.ravel())
-    noise = family.estimate_noise(held[used], y[used], weight[used])
+    if noise is None:
+        noise = family.estimate_noise(held[used], y[used], weight[used])
     of_held, of_shared = (family.residual(eta, y, noise) for eta in (held, shared))
     additive = family.has_additive_noise
     return Residuals(
