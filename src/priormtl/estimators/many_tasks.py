@@ -24,7 +24,7 @@ def held_tasks(data: TaskData | TaskStatistics, model: Model) -> HeldTasks | Non
     """Blocks of rows in memory, where a fit adds up sums over tasks; else None."""
     if not isinstance(data, StackedRows) or issparse(data.X) or len(data.tasks) < MANY:
         return None
-    if data.crossed is not None or refusal(model) is not None:
+    if data.crossed is not None or data.time is not None or refusal(model):
         return None
     return HeldTasks.of(
         task_array(data.tasks),

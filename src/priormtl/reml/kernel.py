@@ -217,6 +217,7 @@ def smooth(
             link[r] = gain * variance[after]
 
 
+@compiled
 def add_traces(Y: Array, half: Array, out: Array) -> None:
     """Add diag(G − G K G) to ``out`` (k,), G = Yᵀ Y of each task.
 
