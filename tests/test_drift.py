@@ -1,8 +1,10 @@
 """Levels that drift in time: dense Gaussian processes, and nlme, say the same."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
+from priormtl import MultiTaskRegressorCV, load, save
 from priormtl.reml import COMMON, Families
 from priormtl.reml.drift import Clock, Drift, estimate_drift
 from priormtl.reml.mixed import estimate_mixed
@@ -162,3 +164,79 @@ def test_tasks_of_one_time_have_no_drift():
     rows = Rows(np.ones((3, 1)), np.arange(3.0), np.arange(3), 3)
     families = Families(np.array([COMMON]), np.array([-1]))
     assert estimate_drift(rows, np.arange(3.0), families) is None
+
+
+@pytest.fixture(scope="module")
+def panel():
+    """Rows of tasks whose levels drift, and a model that was fitted to the first."""
+    rows, time = draw(5, m=20, n=20)
+    labels = np.array([f"clinic {i}" for i in rows.task])
+    table = pd.DataFrame({"clinic": labels, "x": rows.X[:, 0], "t": time})
+    table["y"] = rows.y - rows.X @ [1.0, -1.0] + 2.0 * table["x"]
+    is_late = table.groupby("clinic")["t"].rank(pct=True) > 0.8
+    early, late = table[~is_late], table[is_late]
+    model = MultiTaskRegressorCV(
+        task="clinic",
+        time="t",
+        task_prior="mean",
+        ties="adaptive",
+        fit_intercept="tied",
+        lams=[0.0],
+        tol=1e-12,
+        unseen_tasks="shared",
+    )
+    return model.fit(early.drop(columns="y"), early["y"]), early, late
+
+
+def test_predictions_are_those_of_the_gaussian_process(panel):
+    model, early, late = panel
+    assert model.structure_["drift"] == "ou"
+    ratio = (model.drift_["sd"] / model.noise_sd_) ** 2
+    drift = Drift(ratio, model.drift_["half_life"] / np.log(2.0))
+    both = pd.concat([early, late])
+    X = both[["x", "t"]].to_numpy()
+    X = X - X[: len(early)].mean(axis=0)
+    code, time = pd.factorize(both["clinic"])[0], both["t"].to_numpy()
+    K = kernel(drift, time, code, time, code)
+    own = [model.intercept_sd_, *model.task_sd_]
+    for column, sd in zip([np.ones(len(X)), *X.T], own, strict=True):
+        K += (
+            (sd / model.noise_sd_) ** 2
+            * np.equal.outer(code, code)
+            * np.outer(column, column)
+        )
+    n, y = len(early), early["y"].to_numpy()
+    inverse = np.linalg.inv(K[:n, :n] + np.eye(n))
+    F = np.column_stack([np.ones(len(X)), X])
+    beta = np.linalg.solve(F[:n].T @ inverse @ F[:n], F[:n].T @ inverse @ y)
+    expected = F @ beta + K[:, :n] @ inverse @ (y - F[:n] @ beta)
+    predicted = model.predict(both.drop(columns="y"))
+    np.testing.assert_allclose(predicted, expected, rtol=1e-5)
+
+
+def test_levels_that_drift_are_kept_shown_and_forecast(panel, tmp_path):
+    model, early, late = panel
+    X = late.drop(columns="y")
+    constant = MultiTaskRegressorCV(**model.get_params() | {"time": None})
+    constant.fit(early.drop(columns="y"), early["y"])
+    errors = [one.predict(X) - late["y"] for one in (model, constant)]
+    assert np.mean(errors[0] ** 2) < 0.9 * np.mean(errors[1] ** 2)
+    held = model.held_out_[model.folds_ >= 0] - early["y"][model.folds_ >= 0]
+    assert np.mean(held**2) == pytest.approx(-model.best_score_, rel=0.1)
+    save(model, tmp_path / "model.npz")
+    again = load(tmp_path / "model.npz")
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(again.predict_interval(X), model.predict_interval(X))
+    assert again.drift_ == model.drift_
+    middle = model.predict_interval(X).mean(axis=1)
+    np.testing.assert_allclose(middle, model.predict(X), rtol=1e-9)
+    assert "standard deviation" in model.summary().drift
+    assert model.summary().drift in str(model.summary())
+    # Forecasts go back to the line of the task, and those of new tasks have no level.
+    far = X.assign(t=X["t"] + 1e3 * model.drift_["half_life"])
+    codes = pd.Index(model.tasks_).get_indexer(far["clinic"])
+    line = np.sum(far[["x", "t"]] * model.coef_[codes], axis=1)
+    np.testing.assert_allclose(model.predict(far), line + model.intercept_[codes])
+    new = model.predict(X.assign(clinic="other"))
+    line = X[["x", "t"]] @ model.coef_.mean(axis=0) + model.intercept_.mean()
+    np.testing.assert_allclose(new, line)

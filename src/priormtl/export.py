@@ -100,6 +100,11 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
             f"CV variants: got {kind}; use priormtl.save or joblib for other models."
         )
     check_is_fitted(model)
+    if model.fitted_.drift is not None:
+        raise ValueError(
+            "model must have no levels that drift to be exported. Fit it without time, "
+            "or use priormtl.save."
+        )
     check_choice("dtype", dtype, tuple(DTYPES))
     graph = _Graph(dtype)
     features = graph.read_features(model)

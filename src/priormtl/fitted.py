@@ -23,6 +23,7 @@ from priormtl.losses import Family, Squared
 from priormtl.metrics import Reliability
 from priormtl.model import Deviations, Model
 from priormtl.priors import FeaturePrior, TaskPrior
+from priormtl.reml import Levels
 from priormtl.selection import (
     Calibration,
     Candidate,
@@ -154,6 +155,7 @@ class Fitted:
     classes: np.ndarray | None = None  # (m, 2), or (m, K)
     outliers: Outliers | None = None
     crossed: CrossedFit | None = None
+    drift: Levels | None = None  # levels of tasks that drift in time
     errors: StandardErrors | None = None
     search: Search | None = None
     calibration: Calibration | None = None
@@ -395,6 +397,8 @@ class Fitted:
             _demand(not factors, "crossed effects")
         if self.errors is not None:
             _demand(self.errors.fits(m, d), "standard errors")
+        if self.drift is not None:
+            _demand(self.drift.fits(m), "levels that drift")
         if self.calibration is not None:
             _demand(self.calibration.fits(m, d), "intervals")
         if self.span is not None:
@@ -438,6 +442,7 @@ PARTS: dict[str, Any] = {
     "deviations": Deviations,
     "outliers": Outliers,
     "crossed": CrossedFit,
+    "drift": Levels,
     "errors": StandardErrors,
     "calibration": Calibration,
     "reliability": Reliability,
@@ -475,6 +480,7 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
             for term, sd in zip(f.design.crossed, f.crossed.sd.tolist(), strict=True)
         }
     ),
+    "drift_": lambda f: f.drift and f.drift.to_dict(f.labels),
     "calibration_": lambda f: f.calibration,
     "reliability_": lambda f: f.reliability,
     "statistics_": lambda f: f.statistics,

@@ -75,12 +75,16 @@ from priormtl.priors import (
 from priormtl.problem import Problem, QuadraticPrior, no_relations
 from priormtl.reml import (
     COMMON,
+    Drift,
+    DriftingRows,
     Families,
+    Levels,
     Precision,
     Ties,
     estimate_from_rows,
     estimate_logistic_ties,
     estimate_ties,
+    find_drift,
     join_classes,
     suits_rows,
 )
@@ -122,6 +126,7 @@ class Model:
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
+    drift: str | None = None  # "ou": levels that drift in time, where rows have times
     device: Any = None  # where PyTorch computes; None: on the processor, without it
     # Mean weight of rows. Where REML estimates strengths, weights are relative.
     weight_unit: float = 1.0
@@ -142,6 +147,8 @@ class Model:
                 )
             checked["dispersion"] = check_positive("dispersion", self.dispersion)
         check_choice("penalty", self.penalty, PENALTIES)
+        if self.drift is not None:
+            check_choice("drift", self.drift, ("ou",))
         checked["fit_intercept"] = check_fit_intercept(self.fit_intercept)
         if self.fit_intercept == "tied" and self.task_prior is None:
             raise ValueError(
@@ -171,11 +178,14 @@ class Model:
         return find_family(self.loss, self.dispersion, self.n_classes)
 
     def pose(
-        self, data: TaskData | TaskStatistics, start: Ties | None = None
+        self,
+        data: TaskData | TaskStatistics,
+        start: Ties | None = None,
+        known_drift: Drift | None = None,
     ) -> "Posed":
         """Problem about these data in scaled units, with the way back to the user's.
 
-        Estimates of ties begin at ``start``, an estimate from similar data.
+        Estimates of ties and drift begin at those from similar data.
         """
         moments, source = self._sources(data)
         d, weights = moments.shape[0], self.feature_weights
@@ -189,6 +199,12 @@ class Model:
         resolved = None if prior is None else prior.resolve(moments)
         if isinstance(data, StackedRows) and data.crossed is not None:
             data = replace(data, crossed=data.crossed.only(self.crossed))
+        drift = self._find_drift(data, (scale, centre), resolved, (start, known_drift))
+        if drift is not None:
+            data = drift.white
+            _, source = self._sources(data)
+            if self.standardize or self.left_out:
+                source = _standardise(source, scale, centre)
         if isinstance(data, StackedRows) and data.crossed is not None:
             if self.n_classes > 2:
                 raise ValueError(
@@ -202,7 +218,11 @@ class Model:
             if self.standardize or self.left_out:
                 source = _standardise(source, scale, centre)
         else:
-            coupling = self._couple(source, data.tasks, resolved, start)
+            model = self
+            if drift is not None:
+                unit = float(drift.white.weight.mean())
+                model = replace(self, weight_unit=unit)
+            coupling = model._couple(source, data.tasks, resolved, start)
         graph, ties, prior, strength, estimate = coupling
         common = (*self.common, *np.flatnonzero(np.isinf(ties)).tolist())
         classes = self.n_classes if self.n_classes > 2 else 1
@@ -235,6 +255,7 @@ class Model:
             strength,
             estimate,
             crossed,
+            drift,
         )
 
     def _units(self, moments: Moments) -> tuple[Array, Array | None]:
@@ -313,6 +334,28 @@ class Model:
             source = _standardise(source, *units)
             coupling = self._couple(source, tasks, resolved, start)
         return coupling, term
+
+    def _find_drift(
+        self,
+        data: TaskData | TaskStatistics,
+        units: tuple[Array, Array | None],
+        resolved: FeaturePrior | None,
+        start: tuple[Ties | None, Drift | None],
+    ) -> DriftingRows | None:
+        """Levels of tasks that drift, by REML with tasks that vary about their mean."""
+        if self.drift is None or not isinstance(data, StackedRows):
+            return None
+        if data.time is None or self.loss != "squared" or data.crossed is not None:
+            raise ValueError(
+                "drift must be None without time, with crossed factors and with a "
+                f'loss other than "squared": got {self.drift!r}.'
+            )
+        rows = _standardise(centre_samples(data), *units)
+        common = () if resolved is None else resolved.common_features
+        families = find_families(rows, resolved, (*self.common, *common))
+        graph = laplacian(TaskPrior.mean(), data.tasks)
+        found = find_drift(rows, graph, families, *start)
+        return None if found is None else DriftingRows.of(*found, data)
 
     def _as_mixed(self, tasks: Sequence[Hashable]) -> "Model":
         """The model, if REML estimates ties to the mean; else one with such ties."""
@@ -558,6 +601,7 @@ class Posed(NamedTuple):
     intercept_strength: float
     estimate: Ties | None = None  # by REML
     crossed: CrossedTerm | None = None  # effects of crossed factors, as in the problem
+    drift: DriftingRows | None = None  # the problem is about the weighted ones
     outlier_strength: float = np.inf
 
     def at(self, lam: float, theta: float, epsilon: float) -> Self:
@@ -615,6 +659,27 @@ class Posed(NamedTuple):
         return np.zeros(0) if self.crossed is None else self.crossed.effects
 
     @property
+    def mean_weight(self) -> float:
+        """Mean weight of the rows of the problem."""
+        if self.drift is None:
+            return self.model.weight_unit
+        return float(self.drift.white.weight.mean())
+
+    def scaled_moments(self) -> Moments:
+        """Moments of the data in units of the problem, whatever their covariance."""
+        scaled: Moments = _standardise(self.moments, self.scale, self.centre)
+        return scaled
+
+    @property
+    def known_drift(self) -> Drift | None:
+        """Drift of levels, for estimates from similar data."""
+        return None if self.drift is None else self.drift.drift
+
+    def levels(self, coef: Array, intercept: Array) -> Levels | None:
+        """Levels that drift beside coefficients (m, d) and intercepts (m,)."""
+        return None if self.drift is None else self.drift.levels(coef, intercept)
+
+    @property
     def precision(self) -> Precision | None:
         """How sure REML's own solution is, where it is the optimum; None elsewhere."""
         at_estimate = self.problem.lam == 0 and self.problem.prior.epsilon == 1.0
@@ -648,6 +713,9 @@ class Posed(NamedTuple):
     def bind(self, data: TaskData | TaskStatistics) -> DataFit[Any]:
         """Loss of other data of the same tasks, in the same units."""
         model = self.model
+        if self.drift is not None:
+            assert isinstance(data, StackedRows)
+            data = DriftingRows.of(self.drift.drift, self.drift.sd, data).white
         _, source = model._sources(data)
         if model.standardize or model.left_out:
             source = _standardise(source, self.scale, self.centre)
@@ -684,6 +752,8 @@ class Posed(NamedTuple):
 
         Fits alternate with the most likely dispersion at the fit until it settles.
         """
+        if self.drift is not None:
+            data = self.drift.white
         posed, found = self._fit(solver, data, coef)
         fit = posed.problem.fit
         if not isinstance(fit, FamilyFit) or not fit.family.has_dispersion:

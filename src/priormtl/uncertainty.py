@@ -246,7 +246,11 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
     m, fit = coef.shape[1], posed.problem.fit
     precision = posed.precision
     if precision is not None and isinstance(fit, SquaredFit):
-        return _mean_variances(precision, fit.moments)
+        if posed.drift is None:
+            return _mean_variances(precision, fit.moments)
+        # Precisions are in units of a mean row of the problem.
+        unit = posed.model.weight_unit / posed.mean_weight
+        return unit * _mean_variances(precision, posed.scaled_moments())
     k = int(coef.any(axis=1).sum()) + 1
     if not isinstance(fit, SquaredFit) or k == 1 or m * k**3 > MOST_STEPS:
         return np.zeros(m)
@@ -297,7 +301,7 @@ def errors_of(posed: Posed, coef: Array) -> StandardErrors | None:
     known, found = posed.precision, posed.estimate
     if known is None or found is None or found.noise_variance is None:
         return None
-    noise = found.noise_variance / posed.model.weight_unit
+    noise = found.noise_variance / posed.mean_weight
     selected = np.flatnonzero(coef.any(axis=1))
     variances = np.tile(known.common.diagonal(), (coef.shape[1], 1))
     k = np.arange(len(known.varying))

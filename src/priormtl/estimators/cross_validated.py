@@ -263,7 +263,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         """
         family = self._prepare_family(data)
         pays = whole_tasks or self.device or statistics_pay(data)
-        by_rows = family is not None or table.crossed is not None or not pays
+        has_parts = table.crossed is not None or table.time is not None
+        by_rows = family is not None or has_parts or not pays
         whole, folds = divide(
             table,
             data,
@@ -362,7 +363,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         known = chosen.estimate
         if candidate.structure > 0 and known is not None and known.precision:
             # It began at the estimate of another structure, and ended early.
-            chosen = chosen.model.pose(whole, known)
+            chosen = chosen.model.pose(whole, known, chosen.known_drift)
         chosen = candidate.at(chosen)
         if family is not None and family.has_dispersion:
             # Estimated once more, unless given.
@@ -414,6 +415,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             allows_free=self._allows_free(data),
             lam_is_zero=lams is None or (np.iterable(lams) and not any(lams)),
         )
+        if not self._scores_by_default or self.outlier_tasks:
+            choices.pop("drift", None)
         strengths = Strengths(lams, self.thetas, self.epsilons, self._weight_unit)
 
         def run(setup: Setup) -> SearchResult:
@@ -864,7 +867,7 @@ outlier_tasks_, crossed_effects_, crossed_sd_
             family = find_family(self._family.name, self._dispersion)
             assert family is not None
             return FamilyLoss(data, task_places(test.tasks, tasks), family)
-        if test.crossed is None and statistics_pay(data):
+        if test.crossed is None and test.time is None and statistics_pay(data):
             held_out = condense(data)
             assert isinstance(held_out, TaskStatistics)
             return StatisticsError(align_tasks(held_out, tuple(tasks)))

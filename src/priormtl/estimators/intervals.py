@@ -71,7 +71,7 @@ def predict_interval(
 
 def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     """Predictions of rows, with the deviations of fold models."""
-    time = model._read_times(X)
+    given, time = X, model._read_times(X)
     X, labels = model._split_task(X, task)
     X, offset = model._split_offset(X)
     matrix, m = model._read_features(X, reset=False), len(model.tasks_)
@@ -108,6 +108,7 @@ def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
         part = matrix
     if len(known):
         scores[:, known] = score_folds(part, rows.codes[known], whole, crossed)[0]
+    scores[0] += model._drift_levels(given, rows)
     if offset is not None:
         scores[0] += offset
     codes, horizon = rows.known(m), np.zeros(len(unseen))

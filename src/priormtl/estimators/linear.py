@@ -23,6 +23,7 @@ from priormtl.data import (
     TaskData,
     Tasks,
     TaskStatistics,
+    host_array,
     name_features,
     pooled_means,
     pooled_variance,
@@ -194,10 +195,21 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def _scores(self, X: object, task: object) -> tuple[Array, Index | None]:
         scores, codes = super()._scores(X, task)
-        crossed = self._read_levels(X)
-        if crossed is None or self.fitted_.crossed is None:
-            return scores, codes
-        return scores + crossed.forward(self.fitted_.crossed.effects), codes
+        crossed, fitted = self._read_levels(X), self.fitted_
+        if crossed is not None and fitted.crossed is not None:
+            scores = scores + crossed.forward(fitted.crossed.effects)
+        if fitted.drift is not None:
+            labels = self._split_task(host_array(X), host_array(task))[1]
+            scores = scores + self._drift_levels(X, self._place_rows(scores, labels))
+        return scores, codes
+
+    def _drift_levels(self, X: Any, rows: RowTasks) -> Array:
+        """Levels that drift (n,), at the times of rows; zero for tasks not seen."""
+        levels, time = self.fitted_.drift, self._read_times(X)
+        if levels is None or time is None:
+            return np.zeros(len(rows.codes))
+        known = np.where(rows.codes < len(self.tasks_), rows.codes, -1)
+        return levels.at(known, time)[0]
 
     def _read_times(self, X: Any) -> Array | None:
         fitted = self.__dict__.get("fitted_")
@@ -279,14 +291,20 @@ class LinearMultiTask(MultiTaskEstimator):
             classes=self.__dict__.get("_classes"),
             outliers=outliers,
             crossed=crossed,
+            drift=posed.levels(coef, solution.intercept),
             targets_are_columns=self._targets_are_columns,
             library=self._frame_library,
             statistics=kept[-1] if kept else None,
         )
         if isinstance(self, RegressorMixin) and family is None:
-            if isinstance(data, StackedRows) and posed.crossed is not None:
-                scores = score_rows(data, coef.T, solution.intercept)
-                misses = data.y - scores - posed.crossed.scores
+            is_added = posed.crossed is not None or posed.drift is not None
+            if isinstance(data, StackedRows) and is_added:
+                misses = data.y - score_rows(data, coef.T, solution.intercept)
+                if posed.crossed is not None:
+                    misses -= posed.crossed.scores
+                if fitted.drift is not None and data.time is not None:
+                    task = np.repeat(np.arange(len(data.tasks)), np.diff(data.starts))
+                    misses -= fitted.drift.at(task, data.time)[0]
                 squares = data.task_sums(data.weight * misses**2)
                 errors = errors_of(posed, solution.coef)
             else:
@@ -364,7 +382,8 @@ class LinearMultiTask(MultiTaskEstimator):
         errors = None
         if level is not None:
             check_level(level)
-            has_levels = self.fitted_.crossed is not None
+            fitted = self.fitted_
+            has_levels = fitted.crossed is not None or fitted.drift is not None
             errors = self.fitted_.errors if has_levels else self._errors(level)
         return summarize_fitted(self.fitted_.by_class(), errors, level)
 
@@ -394,9 +413,10 @@ class LinearMultiTask(MultiTaskEstimator):
                 "large: got more than two classes, or a model without standard errors; "
                 "use level=None."
             )
-        if self.fitted_.crossed is not None:
+        if self.fitted_.crossed is not None or self.fitted_.drift is not None:
             raise ValueError(
-                f"level={level:g} needs a model without crossed factors, or lam=0, "
+                f"level={level:g} needs a model without crossed factors and levels "
+                "that drift, or lam=0, "
                 'ties="adaptive" and tied intercepts.'
             )
         if self.penalty != "l21":
@@ -434,7 +454,7 @@ class LinearMultiTask(MultiTaskEstimator):
         rows = self._place_rows(X, labels)
         return self._score_placed(X, rows), rows.known(len(self.tasks_))
 
-    def _place_rows(self, X: Matrix, labels: object) -> RowTasks:
+    def _place_rows(self, X: Any, labels: object) -> RowTasks:
         """Task of each row, or the mean of tasks that stands for it."""
         if labels is None:
             return RowTasks(self._find_tasks(labels, X.shape[0]), None)

@@ -282,6 +282,7 @@ class ModelSummary(Tabled):
     crossed: tuple[CrossedSummary, ...] = ()
     is_stochastic: bool = False  # whether their likelihood was estimated by probes
     levels: tuple[LevelSummary, ...] = ()  # of all crossed factors
+    drift: str | None = None  # of levels of tasks in time, in words
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -403,12 +404,22 @@ def summarize_fitted(
         crossed=_crossed(fitted),
         is_stochastic=crossed is not None and crossed.is_stochastic,
         levels=tuple(_levels(fitted, z)),
+        drift=_drift(fitted),
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
         noise=None if errors is None else float(errors.noise[0]),
         coef_error=None if errors is None else _coef_error(fitted, errors),
     )
+
+
+def _drift(fitted: Fitted) -> str | None:
+    """How levels of tasks drift in time."""
+    if fitted.drift is None:
+        return None
+    sd, half_life = spell_number(fitted.drift.sd), spell_number(fitted.drift.half_life)
+    unit = "" if fitted.span is None else f" in units of {fitted.span.column}"
+    return f"standard deviation {sd}, half-life {half_life}{unit}"
 
 
 def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
@@ -581,6 +592,7 @@ STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
     },
     "slopes": {"varying": "slopes by task", "common": "slopes in common"},
     "crossed": {},  # names of columns
+    "drift": {None: "constant levels", "ou": "levels that drift"},
 }
 
 
@@ -777,6 +789,7 @@ def _fit_table(summary: "ModelSummary") -> Table:
         ("intercepts", INTERCEPT_WORDS.get(summary.intercepts or "", NOTHING)),
         ("features divided by", SCALES[summary.standardized]),
         ("task coupling", TIES.get(summary.ties or "", NOTHING)),
+        *([] if summary.drift is None else [("levels drift", summary.drift)]),
         *((one.name, spell_number(one.value)) for one in summary.strengths),
         ("strengths", summary.chosen_by),
     ]

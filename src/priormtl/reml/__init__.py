@@ -1,7 +1,8 @@
 """Ties between tasks estimated from the data, by restricted maximum likelihood."""
 
+from priormtl.reml.drift import Drift, DriftingRows, Levels
 from priormtl.reml.logistic import estimate_logistic_ties, join_classes
-from priormtl.reml.rows import estimate_from_rows, suits_rows
+from priormtl.reml.rows import estimate_from_rows, find_drift, suits_rows
 from priormtl.reml.sums import (
     Estimate,
     SumModel,
@@ -28,8 +29,11 @@ __all__ = [
     "SAMPLED_TASKS",
     "TIGHTEST",
     "CrossedEffects",
+    "Drift",
+    "DriftingRows",
     "Estimate",
     "Families",
+    "Levels",
     "Precision",
     "SumModel",
     "Survey",
@@ -38,6 +42,7 @@ __all__ = [
     "estimate_logistic_ties",
     "estimate_on_sums",
     "estimate_ties",
+    "find_drift",
     "join_classes",
     "sample",
     "suits_rows",

@@ -25,6 +25,7 @@ the times of rows come from a smoother, between them from a bridge, and beyond t
 correlation", Biometrics 1991).
 """
 
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
@@ -36,7 +37,7 @@ from priormtl.reml.mixed import ROUGH, Mixed, Variances, estimate_mixed, maximis
 from priormtl.reml.restricted import Data, Likelihood, Point, Rows
 from priormtl.reml.ties import LEAST_DAMPING, SETTLED, SHORTER, TINY, Families
 
-LEAST_RATIO, MOST_RATIO = 1e-4, 1e8  # φ: next to no drift, next to no noise
+LEAST_RATIO, MOST_RATIO = 1e-4, 1e4  # φ: next to no drift, next to no noise
 STEP = 1e-4  # of log φ and log ρ, for differences
 LONGEST = 2.0  # step in log φ and log ρ
 
@@ -129,18 +130,45 @@ class Drift(NamedTuple):
         last |= np.diff(task, append=-1) != 0
         starts = np.searchsorted(task[last], np.arange(len(clock.starts)))
         smoothed = self.smooth(clock, weight, residual)[:, clock.order[last]]
-        return Levels(self, starts.astype(np.intp), clock.time[last], *smoothed)
+        parts = starts.astype(np.intp), clock.time[last], *smoothed
+        return Levels(*self, *parts)
 
 
 class Levels(NamedTuple):
     """Levels of tasks at the times of their rows, and between and beyond these."""
 
-    drift: Drift
+    ratio: float
+    length: float
     starts: Index  # (m + 1,) where each task begins
     time: Array  # (k,) in ascending order within tasks
     mean: Array  # (k,) of the level then
     variance: Array  # (k,) over that of the noise
     link: Array  # (k,) covariance with the level at the next time, over the same
+    sd: float = float("nan")  # τ, where it was estimated
+
+    @property
+    def half_life(self) -> float:
+        """Time in which half of a level is forgotten."""
+        return float(np.log(2.0) * self.length)
+
+    def to_dict(self, tasks: Sequence[Hashable]) -> dict[str, Any]:
+        """Deviation and half-life, and the last level of each task."""
+        last = np.append(self.mean, 0.0)[self.starts[1:] - 1]
+        last[np.diff(self.starts) == 0] = 0.0
+        return {
+            "sd": self.sd,
+            "half_life": self.half_life,
+            "last": dict(zip(tasks, last.tolist(), strict=True)),
+        }
+
+    def fits(self, m: int) -> bool:
+        """Whether these are levels of m tasks, as files must have them."""
+        k, parts = len(self.time), (self.time, self.mean, self.variance, self.link)
+        fits = self.starts.shape == (m + 1,) and self.starts.dtype.kind == "i"
+        fits &= all(part.shape == (k,) and part.dtype == np.float64 for part in parts)
+        fits = fits and all(bool(np.isfinite(part).all()) for part in parts)
+        bounds = [0, *self.starts.tolist(), k] if fits else [1, 0]
+        return bounds == sorted(bounds) and self.ratio > 0 and self.length > 0
 
     def at(self, task: Index, time: Array) -> tuple[Array, Array]:
         """Means and variances over that of the noise (n,), at any times.
@@ -165,7 +193,7 @@ class Levels(NamedTuple):
         before = position[len(self.time) :]
         has_before = known & (before >= first)
         has_after = known & (before + 1 < end)
-        ratio, length = self.drift
+        ratio, length = self.ratio, self.length
         most = max(len(self.time) - 1, 0)
         a, b = np.clip(before, 0, most), np.clip(before + 1, 0, most)
         h = np.where(has_before, time - self.time[a], np.inf) / length
@@ -184,13 +212,38 @@ class Levels(NamedTuple):
         return mean, variance
 
 
+class DriftingRows(NamedTuple):
+    """Rows with levels that drift, and the same as weighted rows without drift."""
+
+    drift: Drift
+    sd: float  # τ
+    clock: Clock
+    rows: StackedRows
+    white: StackedRows
+
+    @classmethod
+    def of(cls, drift: Drift, sd: float, rows: StackedRows) -> Self:
+        """Whiten rows, which have times."""
+        assert rows.time is not None
+        task = np.repeat(np.arange(len(rows.tasks)), np.diff(rows.starts))
+        clock = Clock.of(rows.time, task, len(rows.tasks))
+        return cls(drift, sd, clock, rows, drift.whiten_data(rows, clock))
+
+    def levels(self, coef: Array, intercept: Array) -> Levels:
+        """Levels beside coefficients (m, d) and intercepts (m,) in units of rows."""
+        rows = self.rows.without_offset()
+        scores = rows.forward(coef.T) + rows.spread(intercept)
+        found = self.drift.levels(self.clock, rows.weight, rows.y - scores)
+        return found._replace(sd=self.sd)
+
+
 class Drifting(NamedTuple):
     """Maximum of the restricted likelihood with a drift."""
 
     drift: Drift
     mixed: Mixed  # of the weighted rows
     criterion: float  # −2 log L
-    gain: float  # in −2 log L, over the model without drift
+    gain: float  # in −2 log L, over the model without drift; inf if not estimated
 
     @property
     def sd(self) -> float:
@@ -251,7 +304,8 @@ def estimate_drift(  # noqa: PLR0913  (as `estimate_mixed`)
     intercepts: bool = True,
     slopes: bool = True,
     noise_variance: float | None = None,
-    start: tuple[Drift, Variances] | None = None,
+    drift: Drift | None = None,
+    start: Variances | None = None,
     ratio: float | None = None,
     tolerance: float = SETTLED,
 ) -> Drifting | None:
@@ -265,8 +319,8 @@ def estimate_drift(  # noqa: PLR0913  (as `estimate_mixed`)
         When each row was measured, in any unit.
     families, intercepts, slopes, noise_variance, tolerance
         As in `estimate_mixed`.
-    start : tuple, optional
-        Drift and variances of similar data.
+    drift, start : Drift, Variances, optional
+        Those of similar data.
     ratio : float, optional
         φ where it is given. A large one leaves no noise beside the drift.
 
@@ -284,7 +338,7 @@ def estimate_drift(  # noqa: PLR0913  (as `estimate_mixed`)
         return None
     model = _Model(rows, clock, families, intercepts, slopes, noise_variance)
 
-    def fit(rows: Rows, start: Variances | None) -> Mixed:
+    def fit(rows: Rows, start: Variances | None, slopes: bool = slopes) -> Mixed:
         return estimate_mixed(
             rows,
             families,
@@ -295,24 +349,32 @@ def estimate_drift(  # noqa: PLR0913  (as `estimate_mixed`)
             tolerance=max(tolerance, ROUGH),
         )
 
-    none = np.inf
-    if start is None:
-        plain = fit(rows, None)
-        none, variances = plain.criterion, plain.variances
-        drift = _first(model, plain, ratio)
-    else:
-        drift, variances = start
-    free = np.array([ratio is None, True])
-    most_rounds = 3  # of variances that come or go
-    for _ in range(most_rounds):
-        mixed = fit(drift.whiten(clock, rows)[0], variances)
-        best = _climb(model, np.log(drift), mixed.point.theta, free, tolerance)
-        drift = Drift(*np.exp(best.place).tolist())
-        before, mixed = set(mixed.varying), Mixed.at(best.point.trimmed())
-        variances = mixed.variances
-        if before == set(mixed.varying):
-            break
-    return Drifting(drift, mixed, best.value, none - best.value)
+    free, none = np.array([ratio is None, True]), np.inf
+
+    def climb(drift: Drift, start: Variances | None) -> Drifting:
+        most_rounds = 3  # of variances that come or go
+        for _ in range(most_rounds):
+            mixed = fit(drift.whiten(clock, rows)[0], start)
+            best = _climb(model, np.log(drift), mixed.point.theta, free, tolerance)
+            drift = Drift(*np.exp(best.place).tolist())
+            before, mixed = set(mixed.varying), Mixed.at(best.point.trimmed())
+            start = mixed.variances
+            if before == set(mixed.varying):
+                break
+        return Drifting(drift, mixed, best.value, none - best.value)
+
+    if drift is not None:
+        return climb(drift, start)
+    # There may be two maxima: with slopes that vary and noise, or with less of either.
+    plain, level = fit(rows, start), fit(rows, None, slopes=False)
+    none = plain.criterion
+    unit = 1.0 if rows.weight is None else float(rows.weight.mean())
+    few, many = 10.0 ** np.arange(-1.0, 2.0, 0.5), 10.0 ** np.arange(0.0, 3.5, 0.5)
+    if ratio is not None:
+        few = many = np.array([ratio * unit])
+    first = climb(_first(model, plain, few / unit), plain.variances)
+    second = climb(_first(model, level, many / unit), None)
+    return min(first, second, key=lambda found: found.criterion)
 
 
 def _residuals(rows: Rows, mixed: Mixed) -> Array:
@@ -323,15 +385,12 @@ def _residuals(rows: Rows, mixed: Mixed) -> Array:
     return left
 
 
-def _first(model: _Model, plain: Mixed, ratio: float | None) -> Drift:
+def _first(model: _Model, plain: Mixed, ratios: Array) -> Drift:
     """Most likely drift of the residuals of a model without, on a grid."""
     rows, (low, high) = model.rows, model.box()
     weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
     left = _residuals(rows, plain)[:, np.newaxis]
     lengths = np.exp(np.linspace(low[1], high[1] - np.log(30.0), 9)).tolist()
-    ratios = np.array([0.1, 0.3, 1.0, 3.0, 10.0, 30.0]) / weight.mean()
-    if ratio is not None:
-        ratios = np.array([ratio])
 
     def value(drift: Drift) -> float:
         out, _, log = drift.innovations(model.clock, weight, left)
@@ -346,8 +405,9 @@ def _climb(
 ) -> _Place:
     """BFGS on (log φ, log ρ), with all other variances at their best."""
     low, high = model.box()
+    low, high = np.where(free, low, place), np.where(free, high, place)
     # One-sided differences are enough for models that are there to be scored.
-    sides = (1.0, 0.0) if tolerance >= ROUGH else (1.0, -1.0)
+    sides = (1.0, 0.0) if tolerance > SETTLED else (1.0, -1.0)
 
     def slope(here: _Place) -> Array:
         gradient = np.zeros(2)

@@ -16,7 +16,15 @@ from priormtl.data import CentredSamples, Moments, StackedRows
 from priormtl.graphs import Laplacian
 from priormtl.losses import Intercepts, TiedIntercepts
 from priormtl.reml.arrow import Vectors
-from priormtl.reml.mixed import LEAST_GAIN, ROUGHER, Mixed, Variances, estimate_mixed
+from priormtl.reml.drift import Drift, estimate_drift
+from priormtl.reml.mixed import (
+    LEAST_GAIN,
+    ROUGH,
+    ROUGHER,
+    Mixed,
+    Variances,
+    estimate_mixed,
+)
 from priormtl.reml.restricted import Factor, Rows
 from priormtl.reml.ties import (
     COMMON,
@@ -32,6 +40,41 @@ from priormtl.reml.ties import (
 
 SMALLEST = 1e-8  # variance of shrunken effects, in units of the noise in their data
 MOST_DENSE = 64  # levels of a factor that is laid out as dense columns
+
+
+def find_drift(
+    moments: CentredSamples,
+    laplacian: Laplacian,
+    families: Families,
+    start: Ties | None = None,
+    known: Drift | None = None,
+) -> tuple[Drift, float] | None:
+    """Drift of levels of tasks that are tied to their mean, and its deviation τ.
+
+    None where there is none: it must gain as much as a slope that varies. Where that of
+    similar data is ``known``, there is one.
+    """
+    data, weight = moments.data, moments.weight
+    assert isinstance(data, StackedRows)
+    assert data.time is not None
+    level = float(weight @ moments.y_mean / weight.sum())
+    layout = Layout.of(moments, level, families)
+    n_free = 1 + int(np.count_nonzero(families.fixed < 0))
+    if np.count_nonzero(data.weight) <= n_free:
+        return known and (known, np.nan)
+    group = laplacian.one_group or 1.0
+    found = estimate_drift(
+        layout.rows,
+        data.time,
+        layout.families,
+        intercepts=int(np.count_nonzero(weight)) > 1,
+        drift=known,
+        start=None if start is None else layout.variances(start, group),
+        tolerance=ROUGH if known is None else ROUGHER,
+    )
+    if found is None:  # no task has two times
+        return known and (known, np.nan)
+    return (found.drift, found.sd) if found.gain >= LEAST_GAIN else None
 
 
 def suits_rows(

@@ -60,6 +60,7 @@ from priormtl.data import Table, TaskStatistics, score_by_task
 from priormtl.design import Crossed
 from priormtl.losses import Family, Squared
 from priormtl.model import Solver
+from priormtl.reml import Levels
 from priormtl.selection.folds import Split, fill_missing
 from priormtl.selection.outliers import fit_outliers
 from priormtl.selection.search import Candidate, Trial
@@ -123,6 +124,7 @@ class HeldOut(NamedTuple):
     prediction: Array | None = None
     folds: Index | None = None  # (n,) fold in which each row was held out, or −1
     splits: Sequence[Split] = ()
+    levels: Sequence[Levels] = ()  # of the models, where levels drift in time
     # (n,) time since the last training row of the task in the fold of the row, zero
     # without time; NaN where no row of the task trains.
     horizon: Array | None = None
@@ -166,8 +168,12 @@ class HeldOut(NamedTuple):
         own, shared = score_folds(table.X, codes, self.models, table.crossed)
         if table.offset is not None:
             repeats = own.shape[1] // n
-            known = np.repeat(table.offset, repeats)
-            own, shared = own + known, shared + known
+            added = np.repeat(table.offset, repeats)
+            own, shared = own + added, shared + added
+        if self.levels and table.time is not None:
+            assert codes is not None
+            task = np.where(known, codes, -1)
+            own += np.stack([one.at(task, table.time)[0] for one in self.levels])
         if codes is not None:
             held = own[np.maximum(dealt, 0), np.arange(n)]
             prediction = np.where(dealt >= 0, held, np.nan)
@@ -192,7 +198,7 @@ def refit_folds(
     """
     own = candidate.outlier_strength
     coefs, intercepts, found = list[Array](), list[Array](), list[Array]()
-    effects = list[Array]()
+    effects, levels = list[Array](), list[Levels]()
     for trial in trials:
         known = None
         if candidate.lam == 0 and candidate.epsilon == 1.0 and np.isinf(own):
@@ -214,11 +220,13 @@ def refit_folds(
         coefs.append(known[0])
         intercepts.append(known[1])
         effects.append(posed.effects)
+        if posed.drift is not None:
+            levels.append(posed.drift.levels(*known))
         if variances:
             scale = np.where(np.isfinite(posed.scale), posed.scale, 0.0)
             found.append(prediction_variances(posed, (known[0] * scale).T))
     models = FoldModels(*map(np.stack, (coefs, intercepts, effects)))
-    return HeldOut(models, np.array(found))
+    return HeldOut(models, np.array(found), levels=levels)
 
 
 class Residuals(NamedTuple):

@@ -13,6 +13,7 @@ from priormtl._arrays import Array, Index
 from priormtl.data import StackedRows, TaskData, TaskStatistics
 from priormtl.losses import Family
 from priormtl.metrics import task_aucs
+from priormtl.reml import DriftingRows, Levels
 
 Score = Callable[[Array, Array], Array]
 
@@ -114,6 +115,42 @@ def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:
         test.forward(coef.T) + test.spread(b) + (0.0 if known is None else known)
         for coef, b in zip(coefs, intercepts, strict=True)
     ]
+
+
+def add_levels(test: StackedRows, places: Index, levels: Levels) -> StackedRows:
+    """Rows with the levels of their tasks at their times as a part of their scores."""
+    assert test.time is not None
+    task = np.repeat(places, np.diff(test.starts))
+    known = 0.0 if test.offset is None else test.offset
+    return replace(test, offset=known + levels.at(task, test.time)[0])
+
+
+@dataclass(frozen=True, eq=False)
+class DriftingError:
+    """Score of models whose levels drift, as the training rows of each leave them."""
+
+    score: RowError
+    train: DriftingRows
+
+    def __call__(self, coefs: Array, intercepts: Array) -> Array:
+        """Score of each model."""
+        test, places, found = self.score.test, self.score.places, []
+        assert isinstance(test, StackedRows)
+        for coef, intercept in zip(coefs, intercepts, strict=True):
+            levels = self.train.levels(coef, intercept)
+            there = replace(self.score, test=add_levels(test, places, levels))
+            found.append(there(coef[np.newaxis], intercept[np.newaxis])[0])
+        return np.array(found)
+
+
+def score_drifting(score: Score, train: DriftingRows) -> Score:
+    """Score of models whose levels drift in time."""
+    if not isinstance(score, RowError):
+        raise ValueError(
+            "scoring must be None with levels that drift: other scorers do not see "
+            "the times of rows."
+        )
+    return DriftingError(score, train)
 
 
 def score_given(score: Score, names: tuple[str, ...], effects: Array) -> Score:

@@ -28,9 +28,9 @@ from priormtl.exceptions import FoldsError, TooLargeError
 from priormtl.losses import row_slopes
 from priormtl.model import Model, Posed, Solver
 from priormtl.priors import curves_of
-from priormtl.reml import Ties
+from priormtl.reml import Drift, Ties
 from priormtl.selection.folds import fill_missing
-from priormtl.selection.scores import Score, score_given
+from priormtl.selection.scores import Score, score_drifting, score_given
 from priormtl.selection.structure import Choices, Grid, Strengths, Structure
 from priormtl.solvers import StopReason
 
@@ -117,9 +117,13 @@ class Setup(NamedTuple):
         model = posed.model
         tied = model.fit_intercept == "tied" and model.task_prior is not None
         for data, score, missing in folds:
-            part = model.pose(data, posed.estimate)
+            part = model.pose(data, posed.estimate, posed.known_drift)
             untied = missing[:0] if tied else missing
-            if part.crossed is None:
+            if part.drift is not None:
+                trials.append(
+                    Trial(part, score_drifting(score, part.drift), missing=untied)
+                )
+            elif part.crossed is None:
                 trials.append(Trial(part, score, missing=untied))
             else:
                 names, effects = part.crossed.levels.names, part.crossed.effects
@@ -310,9 +314,11 @@ def search_structures(
     """
     whole, notes = data.whole, list[str]()
 
-    def pose(structure: Structure, start: Ties | None = None) -> Posed:
+    def pose(
+        structure: Structure, start: Ties | None = None, drift: Drift | None = None
+    ) -> Posed:
         own = data.of(structure).whole
-        return structure.describe(model, own).pose(own, start)
+        return structure.describe(model, own).pose(own, start, drift)
 
     def set_up(structure: Structure, posed: Posed, near: float | None) -> Setup:
         grid = strengths.grid(posed, structure, near)
@@ -354,19 +360,24 @@ def search_structures(
                 chosen = most_alike(first, levels.whole, value, before)
                 if chosen is None:
                     continue
+            if choice == "drift" and best.crossed:
+                continue  # levels of crossed factors do not drift
             structure = replace(best, **{choice: chosen})
             if choice == "task_prior" and best.crossed and "crossed" in choices:
                 # Levels that folds may add are estimated with ties to the mean only.
                 structure = replace(structure, crossed=choices["crossed"][0])
             start = None
-            if choice in ("smooth", "crossed", "slopes") and first is not None:
+            alike = choice in ("smooth", "crossed", "slopes", "drift")
+            if alike and first is not None:
                 start = first.estimate  # most variances are the same
             near = leader.epsilon if structure.ties is best.ties else None
             announce(choice, chosen)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)
                 try:
-                    posed = pose(structure, start)
+                    posed = pose(structure, start, first and first.known_drift)
+                    if choice == "drift" and posed.drift is None:
+                        continue  # REML finds none
                     setup = set_up(structure, posed, near)
                 except TooLargeError:
                     notes.append(

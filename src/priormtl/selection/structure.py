@@ -15,7 +15,7 @@ import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.checks import check_count, check_strengths, is_word
-from priormtl.data import TaskData, TaskStatistics
+from priormtl.data import StackedRows, TaskData, TaskStatistics
 from priormtl.model import Model, Posed
 from priormtl.priors import (
     TaskPrior,
@@ -57,6 +57,7 @@ class Structure:
     smooth: str | None = None  # curves: "varying", "common", "straight"; None: as given
     slopes: str | None = None  # "varying" or "common"; None: as ties say
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
+    drift: str | None = None  # "ou": levels of tasks drift in time
 
     @property
     def is_wide(self) -> bool:
@@ -85,12 +86,13 @@ class Structure:
             left_out=left_out,
             common=common,
             crossed=self.crossed,
+            drift=self.drift,
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Parts by name, as ``structure_`` shows them; those that it lacks left out."""
         found = dict(vars(self))
-        for name in ("smooth", "slopes", "crossed"):
+        for name in ("smooth", "slopes", "crossed", "drift"):
             if found[name] in (None, ()):
                 del found[name]
         return found
@@ -141,6 +143,9 @@ def open_choices(
     curves = curves_of(model.feature_prior, data.features)
     if is_word(given.ties, "auto", "adaptive") and curves:
         choices["smooth"] = ("varying", "common", "straight")
+    is_squared = model.loss == "squared" and model.device is None
+    if isinstance(data, StackedRows) and data.time is not None and is_squared:
+        choices["drift"] = (None, "ou")
     factors = () if data.features is None else data.features.crossed
     if any(term.is_extra for term in factors):
         sure = tuple(term.source for term in factors if not term.is_extra)
