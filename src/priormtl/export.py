@@ -105,6 +105,11 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
             "model must have no levels that drift to be exported. Fit it without time, "
             "or use priormtl.save."
         )
+    if model.fitted_.n_classes > 1:
+        raise ValueError(
+            "model must have two classes to be exported: got "
+            f"{model.fitted_.n_classes}. Use priormtl.save."
+        )
     check_choice("dtype", dtype, tuple(DTYPES))
     graph = _Graph(dtype)
     features = graph.read_features(model)

@@ -305,9 +305,9 @@ class Fitted:
         if self.search is not None:
             plain["search"] = _search_to_plain(self.search, arrays)
         if self.trees is not None:
-            bases = [one.base for one in self.trees.folds]
+            bases = [one.base for one in self.trees.sums]
             plain["trees"] = {"share": self.trees.share, "bases": bases}
-            for k, one in enumerate(self.trees.folds):
+            for k, one in enumerate(self.trees.sums):
                 own = one._asdict()
                 for name in Trees._fields[1:]:
                     arrays[f"trees.{name}.{k}"] = own[name]
@@ -335,13 +335,15 @@ class Fitted:
         if plain.get("search") is not None:
             given["search"] = _search_from_plain(plain["search"], arrays)
         if plain.get("trees") is not None:
-            given["trees"] = Boosted(
-                float(plain["trees"]["share"]),
-                tuple(
-                    Trees(float(base), *(arrays[f"trees.{n}.{k}"] for n in names))
-                    for k, base in enumerate(plain["trees"]["bases"])
-                ),
-            )
+            bases, coef = plain["trees"]["bases"], given["coef"]
+            classes = int(coef.shape[1]) if coef.ndim == 3 else 1
+            _demand(len(bases) % max(classes, 1) == 0, "number of trees")
+            sums = [
+                Trees(float(base), *(arrays[f"trees.{n}.{k}"] for n in names))
+                for k, base in enumerate(bases)
+            ]
+            share = float(plain["trees"]["share"])
+            given["trees"] = Boosted.of_sums(share, sums, classes)
         fitted = cls(
             model=None if plain["model"] is None else _model_from_plain(plain["model"]),
             tasks=task_array(tuple(labels)),
@@ -409,7 +411,7 @@ class Fitted:
             if self.design is not None:  # the task is the last column
                 width = len(self.design.tree_features())
                 width += sum(self.design.tree_levels())
-            _demand(all(one.fits(width) for one in self.trees.folds), "trees")
+            _demand(all(one.fits(width) for one in self.trees.sums), "trees")
         if self.reliability is not None:
             *rows, loss = self.reliability
             alike = len({part.shape for part in rows}) == 1

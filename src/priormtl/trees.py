@@ -65,11 +65,45 @@ class Trees(NamedTuple):
         return fits and not np.isnan(np.append(number, base)).any()
 
 
+class ClassTrees(NamedTuple):
+    """Sums of trees of K > 2 classes."""
+
+    classes: tuple[Trees, ...]
+
+    @classmethod
+    def mix(cls, parts: Sequence[Self], shares: Sequence[float]) -> Self:
+        """Sums of several sums of trees, times their shares, class by class."""
+        by_class = zip(*(one.classes for one in parts), strict=True)
+        return cls(tuple(Trees.mix(own, shares) for own in by_class))
+
+    def predict(self, X: Array) -> Array:
+        """Sums over the trees of each class for each row of X (n, K)."""
+        return np.column_stack([one.predict(X) for one in self.classes])
+
+
 class Boosted(NamedTuple):
     """Boosting that is mixed into a linear model."""
 
     share: float  # of the trees in predictions
-    folds: tuple[Trees, ...]  # learned without each fold; their mean is used
+    # Learned without each fold; their mean is used.
+    folds: tuple[Trees | ClassTrees, ...]
+
+    @property
+    def sums(self) -> list[Trees]:
+        """All sums of trees, those of several classes one after the other."""
+        found = list[Trees]()
+        for one in self.folds:
+            found += one.classes if isinstance(one, ClassTrees) else [one]
+        return found
+
+    @classmethod
+    def of_sums(cls, share: float, sums: Sequence[Trees], classes: int) -> Self:
+        """Inverse of ``sums``, given the number of classes, or 1."""
+        if classes == 1:
+            return cls(share, tuple(sums))
+        starts = range(0, len(sums), classes)
+        folds = (ClassTrees(tuple(sums[a : a + classes])) for a in starts)
+        return cls(share, tuple(folds))
 
     def predict(self, X: Array) -> Array:
         """Mean over folds for each row of X (n, d)."""

@@ -81,7 +81,7 @@ def read_effect(
 
     ``values`` give the range and the ticks in place of those of the training rows.
     """
-    fitted, categories = read_fitted(model), None
+    fitted, categories = read_fitted(model).by_class(), None
     if isinstance(expansion.ticks, tuple):
         categories, ticks = expansion.ticks, np.zeros(0)
         grid = np.arange(len(categories), dtype=np.float64)
@@ -131,6 +131,11 @@ def _read_errors(
     folds: list[Array] = []
     if fitted.held_out is not None:
         folds = list(fitted.held_out.models.coef)
+        m, K = len(fitted.labels), read_fitted(model).n_classes
+        if K > 1:  # there class after class, here task after task
+            folds = [
+                c.reshape(K, m // K, -1).swapaxes(0, 1).reshape(m, -1) for c in folds
+            ]
     elif fitted.calibration is not None:  # files keep deviations from the mean
         folds = list(fitted.calibration.coef)
     if len(folds) < 2:

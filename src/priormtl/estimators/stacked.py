@@ -32,7 +32,7 @@ from priormtl.selection import (
     hold_out,
     score_folds,
 )
-from priormtl.trees import Boosted, Trees
+from priormtl.trees import Boosted, ClassTrees, Trees
 
 SETTINGS: dict[str, Any] = {
     "min_samples_leaf": 5,
@@ -69,15 +69,23 @@ def grow(
     weight: Array | None,
     family: Family | Squared,
     signs: Array | None = None,
-) -> Trees:
+) -> Trees | ClassTrees:
     """Grow trees that sum to the scores η of a loss.
 
-    Sums of trees rise or fall with features that have a sign.
+    Sums of trees rise or fall with features that have a sign. Targets of K classes are
+    one-hot (n, K).
     """
     from sklearn import ensemble  # noqa: PLC0415  (slow to import)
 
-    mean = np.asarray(np.average(y, weights=weight))
-    if not family.has_finite_score(mean):  # one class, or no count above zero
+    several = y.ndim == 2
+    mean = np.asarray(np.average(y, axis=0, weights=weight))
+    if several:
+        signs = None  # scikit-learn has no monotonic trees of several classes
+        seen = np.flatnonzero(mean > 0)
+        scores, y = family.link(np.maximum(mean, 1e-6)), np.argmax(y, axis=1)
+        if len(seen) < 3:  # next to nothing is known of the others
+            return ClassTrees(tuple(map(Trees.constant, scores.tolist())))
+    elif not family.has_finite_score(mean):  # one class, or no count above zero
         return Trees.constant(float(family.link(0.98 * mean)))
     build = ensemble.HistGradientBoostingRegressor
     if family.boosting == "log_loss":
@@ -87,13 +95,25 @@ def grow(
     with threadpool_limits(1):
         model = build(**settings, monotonic_cst=signs)
         grown = model.fit(X, y, sample_weight=weight)
-    nodes = [tree.nodes for (tree,) in grown._predictors]
+    base, rounds = np.ravel(grown._baseline_prediction), grown._predictors
+    if not several:
+        return _as_arrays(float(base[0]), [tree.nodes for (tree,) in rounds])
+    found = [Trees.constant(score) for score in scores.tolist()]
+    for k, (level, trees) in enumerate(
+        zip(base, zip(*rounds, strict=True), strict=True)
+    ):
+        found[seen[k]] = _as_arrays(float(level), [tree.nodes for tree in trees])
+    return ClassTrees(tuple(found))
+
+
+def _as_arrays(base: float, nodes: Sequence[Any]) -> Trees:
+    """Trees of scikit-learn without their objects."""
     starts = np.cumsum([0, *map(len, nodes)])
     joined = np.concatenate(nodes)
     leaf = joined["is_leaf"].astype(bool)
     first = np.repeat(starts[:-1], np.diff(starts))
     return Trees(
-        float(np.ravel(grown._baseline_prediction)[0]),
+        base,
         starts[:-1].astype(np.int32),
         np.where(leaf, -1, joined["feature_idx"]).astype(np.int32),
         np.where(leaf, joined["value"], joined["num_threshold"]),
@@ -126,7 +146,7 @@ class _Stacked(BaseEstimator):
         return 0.0 if trees is None else trees.share
 
     @property
-    def trees_(self) -> tuple[Trees, ...]:
+    def trees_(self) -> tuple[Trees | ClassTrees, ...]:
         """Trees learned without each fold, whose mean is used; may be empty."""
         trees = self.fitted_.trees
         return () if trees is None else trees.folds
@@ -156,23 +176,23 @@ class _Stacked(BaseEstimator):
         present, family = shares > 0, fitted.row_loss
         matrix, signs = self._matrix(X), self._signs()
         # Trees fit what the offset leaves.
-        offset, rest = np.zeros(len(targets)), (targets, weight)
+        offset, rest = np.zeros(linear.shape), (targets, weight)
         if X.offset is not None:
             offset, rest = X.offset, family.without_offset(targets, shares, X.offset)
         seen = self._held_out_matrix(X, held_out)
 
-        def grow_on(size: Booster, train: Index) -> Trees:
+        def grow_on(size: Booster, train: Index) -> Trees | ClassTrees:
             rows = train[present[train]]
             part = None if rest[1] is None else rest[1][rows]
             return grow(size, matrix[rows], rest[0][rows], part, family, signs)
 
         # Rows of a task that was held out whole do not tell what its own rows add:
         # trees must help with the others, too.
-        held = ~np.isnan(linear)
+        held = ~np.isnan(linear) if linear.ndim == 1 else ~np.isnan(linear[:, 0])
         own = held & _has_company(matrix[:, -1], folds)
-        boosters, by_trees = [], np.empty((0, len(targets)))
+        boosters, by_trees = [], np.empty((0, *linear.shape))
         for size in SIZES:
-            grown, scores = [], np.full(len(targets), np.nan)
+            grown, scores = [], np.full(linear.shape, np.nan)
             n_folds, name = len(held_out.models.coef), type(self).__name__
             with show_progress(self, None, f"{name}, trees", n_folds, "folds") as done:
                 for fold in range(n_folds):
@@ -181,7 +201,7 @@ class _Stacked(BaseEstimator):
                     scores[test] = grown[-1].predict(seen[test])
                     done()
             boosters.append(grown)
-            by_trees = np.vstack([by_trees, scores + offset])
+            by_trees = np.concatenate([by_trees, [scores + offset]])
             weights, z = min(
                 (
                     _mix(
@@ -204,23 +224,24 @@ class _Stacked(BaseEstimator):
             found = []
             for train in trains:
                 both = [grow_on(size, train) for size in SIZES[: len(boosters)]]
-                found.append(Trees.mix(both, weights / share))
+                found.append(_mix_trees(both, weights / share))
             return found
 
         if share > 0.0:
             trees = [
-                Trees.mix(fold_trees, weights / share)
+                _mix_trees(fold_trees, weights / share)
                 for fold_trees in zip(*boosters, strict=True)
             ]
             final = trees
             if X.time is not None:  # the folds lack the latest rows
                 final = grow_all([np.flatnonzero(present)])
-            mixed = linear + weights @ (by_trees - linear)
+            mixed = linear + np.tensordot(weights, by_trees - linear, 1)
+            codes = targets if targets.ndim == 1 else np.argmax(targets, axis=1)
             self.fitted_ = replace(
                 fitted,
                 trees=Boosted(share, tuple(final)),
                 held_out=held_out._replace(prediction=mixed),
-                reliability=fitted.reliability_at(mixed[present], targets[present]),
+                reliability=fitted.reliability_at(mixed[present], codes[present]),
             )
             if isinstance(self, StackedRegressor) and fitted.calibration is not None:
                 calibration = self._calibrate(X, targets, shares, trees, held_out)
@@ -239,7 +260,7 @@ class _Stacked(BaseEstimator):
     def _signs(self) -> Array | None:
         """Known signs of effects, which trees respect as well; the task has none."""
         prior = self.model_.feature_prior_
-        signs = None if prior is None else prior.signs(self.model_.coef_.shape[1])
+        signs = None if prior is None else prior.signs(self.model_.coef_.shape[-1])
         if signs is None:
             return None
         extra = 1 + sum(self.model_.design_.tree_levels())  # and the task
@@ -393,7 +414,8 @@ class StackedRegressor(RegressorMixin, _Stacked):
 class StackedClassifier(ClassifierMixin, _Stacked):
     """MultiTaskClassifierCV with gradient boosting mixed in where it helps.
 
-    Log-odds are mixed. See :class:`StackedRegressor`.
+    Log-odds, or scores of more than two classes, are mixed. See
+    :class:`StackedRegressor`.
 
     Parameters
     ----------
@@ -404,7 +426,7 @@ class StackedClassifier(ClassifierMixin, _Stacked):
     ----------
     model_ : MultiTaskClassifierCV
         Fitted linear model.
-    classes_ : (2,) array
+    classes_ : (K,) array
         Classes.
     fitted_
         See :class:`StackedRegressor`.
@@ -416,21 +438,32 @@ class StackedClassifier(ClassifierMixin, _Stacked):
         return np.asarray(self.model_.classes_)
 
     def decision_function(self, X: Any) -> Array:
-        """Log-odds of the second class."""
+        """Log-odds of the second class, or scores (n, K) of more than two."""
         return self._scores(X)
 
     def predict_proba(self, X: Any) -> Array:
-        """Probabilities of both classes (n, 2)."""
+        """Probabilities of the classes (n, K)."""
+        if len(self.classes_) > 2:
+            return self.fitted_.row_loss.mean(self.decision_function(X))
         second = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
         return np.column_stack([1.0 - second, second])
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the class of each row."""
+        if len(self.classes_) > 2:
+            return self.classes_[np.argmax(self.decision_function(X), axis=1)]
         return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
 
     def _targets(self, y: object) -> Array:
         labels = np.ravel(self.model_._check_targets(y))
+        if len(self.classes_) > 2:
+            return np.equal.outer(labels, self.classes_).astype(np.float64)
         return np.where(labels == self.classes_[1], 1.0, -1.0)
+
+
+def _mix_trees(parts: Sequence[Any], shares: Array) -> Any:
+    """Sum of sums of trees, times their shares, of one or of several classes."""
+    return type(parts[0]).mix(parts, shares.tolist())
 
 
 def _has_company(tasks: Array, folds: Index) -> NDArray[np.bool_]:

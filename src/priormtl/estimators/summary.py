@@ -358,7 +358,7 @@ def read_fitted(model: Any) -> Fitted:
 
 def summarize_model(model: object) -> ModelSummary:
     """Summarise any fitted linear model."""
-    return summarize_fitted(read_fitted(model))
+    return summarize_fitted(read_fitted(model).by_class())
 
 
 def summarize_fitted(

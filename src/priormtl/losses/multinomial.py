@@ -131,6 +131,7 @@ class Multinomial(Family):
     classes: int
 
     name: ClassVar[str] = "multinomial"
+    boosting: ClassVar[str] = "log_loss"
 
     @property
     def scoring(self) -> tuple[str, float]:  # type: ignore[override]

@@ -71,11 +71,12 @@ def read_model(model: object, per: Per = "unit") -> Learned:
 
 
 def read_learned(fitted: Fitted, per: Per = "unit") -> Learned:
+    several, fitted = fitted.n_classes > 1, fitted.by_class()
     tasks = tuple(_to_plain(fitted.tasks))
     # Tasks are ordered if a chain is the whole task prior; it may list its own order.
     ties = [] if fitted.task_prior is None else fitted.task_prior.to_plain()
     ordered = len(ties) == 1 and ties[0]["tie"] == "chain"
-    chain = ties[0]["order"] if ordered else None
+    chain = ties[0]["order"] if ordered and not several else None
     labels = tasks if chain is None else from_plain(chain)
     scale = _scale(fitted, per)
     outcome = "target"

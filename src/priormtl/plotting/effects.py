@@ -285,13 +285,13 @@ def _read_statements(
 ) -> tuple[Array | None, tuple[str, ...]]:
     """Known slopes (m,) of a column, and other statements about it in words."""
     slopes, words = None, list[str]()
-    for one in read_statements(fitted, None):
+    for one in read_statements(fitted.by_class(), None):
         if one.feature == name and one.kind in ("sign", "common"):
             words.append(one.statement.removeprefix(name).lstrip(": "))
     for part in () if fitted.feature_prior is None else fitted.feature_prior.parts:
         if isinstance(part, Near) and place in part.features:
             known = part.targets(fitted.labels) / np.sqrt(part.weight)
-            slopes = known[part.features.index(place)]
+            slopes = np.repeat(known[part.features.index(place)], fitted.n_classes)
     return slopes, tuple(words)
 
 

@@ -234,9 +234,13 @@ def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
         facts.append(("Target", spell_label(learned.design.target)))
     if learned.data_name is not None:
         facts.append(("Fitted to", spell_label(learned.data_name)))
+    # Models of several classes show each class of a task as a task.
+    K = fitted.n_classes if fitted.n_classes > 2 else 1
     if np.isfinite(summary.weight):
-        facts.append(("Rows", f"{summary.weight:,.10g}"))
-    facts.append(("Tasks", f"{summary.n_tasks:,}"))
+        facts.append(("Rows", f"{summary.weight / K:,.10g}"))
+    facts.append(("Tasks", f"{summary.n_tasks // K:,}"))
+    if K > 1:
+        facts.append(("Classes", f"{K}"))
     curves = f", {len(fitted.curves):,} with curves" if fitted.curves else ""
     facts.append(("Features", f"{len(fitted.shown):,}{curves}"))
     chosen = "" if summary.search is None else " (chosen)"

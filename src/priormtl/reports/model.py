@@ -12,6 +12,7 @@ from typing import Self
 
 import numpy as np
 from scipy.sparse import issparse
+from scipy.special import log_softmax
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from priormtl._arrays import Array, Index, Matrix
@@ -60,8 +61,9 @@ class FittedModel:
         """Read a fitted linear model; rows of X may give standard deviations."""
         if isinstance(model, TabularPipeline):
             known = cls.read(linear_part(model))
-            return replace(known, learned=model.fitted_, pipeline=model)
-        learned = read_fitted(model)
+            learned = model.fitted_.by_class()
+            return replace(known, learned=learned, pipeline=model)
+        learned = read_fitted(model).by_class()
         summary = _summarize(model)
         return cls(
             model,
@@ -99,6 +101,12 @@ class FittedModel:
     @property
     def is_classifier(self) -> bool:
         return self.learned.is_classifier
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes, if there are more than two; tasks are those of each."""
+        model = self.learned.model
+        return 2 if model is None else model.n_classes
 
     @cached_property
     def shown(self) -> Index:
@@ -298,6 +306,8 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
     scores = np.asarray(predict(X, **given), dtype=np.float64)
     model = fitted.model  # whose task column the table has, too
     codes: Index | None = None
+    if fitted.n_classes > 2:
+        return _score_classes(fitted, scores, X, y, task)
     if scores.ndim == 1:
         _, labels = model._split_task(X, task)
         n = len(scores)
@@ -344,6 +354,42 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
     found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
     reliability = Reliability.of(scores, target)
     return replace(found, reliability=reliability, new_rows=new_rows)
+
+
+def _score_classes(
+    fitted: FittedModel, scores: Array, X: object, y: object, task: object
+) -> Scores:
+    """Scores of K > 2 classes (n, K), each of a task against the others."""
+    model, (n, K), m = fitted.model, scores.shape, len(fitted.tasks)
+    labels = np.ravel(model._check_targets(y))
+    if len(labels) != n:
+        raise ValueError(
+            f"y must have one target per prediction: got {len(labels)} for {n} rows."
+        )
+    codes = np.searchsorted(model.classes_, labels).clip(max=K - 1)
+    strange = np.flatnonzero(np.asarray(model.classes_)[codes] != labels)
+    if len(strange):
+        found = labels[strange].tolist()[0]
+        raise ValueError(f"y must hold classes known to the model: got {found!r}.")
+    _, names = model._split_task(X, task)
+    own = np.zeros(n, dtype=np.intp)
+    if names is not None:
+        own = place_labels(names, model.tasks_.tolist(), n)[0]
+    # Unseen tasks count for no task; log-odds against all other classes.
+    code = np.minimum(own[:, np.newaxis] * K + np.arange(K), m).ravel()
+    logs = log_softmax(scores, axis=1)
+    odds = (logs - np.log(-np.expm1(np.minimum(logs, -1e-15)))).ravel()
+    positive = np.equal.outer(codes, np.arange(K)).ravel()
+    seen, counts = code < m, np.bincount(code, minlength=m)[:m].astype(np.float64)
+    areas = task_aucs(odds[seen], positive[seen], code[seen], np.ones(seen.sum()), m)
+    right = np.bincount(code, (odds > 0) == positive, m + 1)[:m]
+    defined = areas[~np.isnan(areas)]
+    mean = float(defined.mean()) if defined.size else float("nan")
+    shares = _ratio(right, counts)
+    known = Scores("AUC", GIVEN_ROWS, counts, areas, mean, "Accuracy", shares)
+    new_rows, codes = float(np.count_nonzero(~seen)) / K, codes.astype(np.float64)
+    reliability = Reliability.of_scores(scores, codes)
+    return replace(known, reliability=reliability, new_rows=new_rows)
 
 
 def _targets(fitted: FittedModel, y: object, codes: Index | None) -> Array:

@@ -241,10 +241,16 @@ def level_table(fitted: FittedModel) -> Table | None:
 
 def calibration_table(known: Reliability | None, where: str) -> Table | None:
     """Predicted and actual targets of rows, from the lowest predictions on."""
-    if known is None or not len(known.rows):
+    if known is None or not known.rows.size:
         return None
-    numbers = np.arange(1.0, len(known.rows) + 1.0)
+    several, n_parts = known.rows.ndim == 2, known.rows.shape[-1]
+    numbers = np.tile(np.arange(1.0, n_parts + 1.0), known.rows.size // n_parts)
+    # Parts of the first class, then those of the next.
+    known = Reliability(*map(np.ravel, known))
     columns = [Column("part", "Part", numbers), Column("rows", "Rows", known.rows)]
+    if several:
+        own = np.repeat(np.arange(1.0, len(numbers) // n_parts + 1.0), n_parts)
+        columns.insert(0, Column("class", "Class", own))
     loss = float(known.log_loss[0])
     if np.isnan(loss):
         columns += [
@@ -261,11 +267,16 @@ def calibration_table(known: Reliability | None, where: str) -> Table | None:
     else:
         columns += [
             Column("predicted", "Mean probability", known.predicted),
-            Column("actual", "Share of second class", known.actual),
+            Column(
+                "actual",
+                f"Share of {'the' if several else 'second'} class",
+                known.actual,
+            ),
         ]
+        what = "each class, by its number" if several else "the second class"
         note = (
             f"Reliability: rows ({where}) in ten parts by their probability, which "
-            f"should be the share of rows of the second class. Log-loss {loss:.4g}."
+            f"should be the share of rows of {what}. Log-loss {loss:.4g}."
         )
     return Table("calibration", "Predicted and actual", tuple(columns), note)
 
