@@ -1,11 +1,15 @@
 """Levels that drift in time: dense Gaussian processes, and nlme, say the same."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from priormtl import MultiTaskRegressorCV, load, save
-from priormtl.reml import COMMON, Families
+from priormtl.data import centre_samples, from_codes
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.reml import COMMON, Families, find_drift
 from priormtl.reml.drift import Clock, Drift, estimate_drift
 from priormtl.reml.mixed import estimate_mixed
 from priormtl.reml.restricted import Rows
@@ -240,3 +244,14 @@ def test_levels_that_drift_are_kept_shown_and_forecast(panel, tmp_path):
     new = model.predict(X.assign(clinic="other"))
     line = X[["x", "t"]] @ model.coef_.mean(axis=0) + model.intercept_.mean()
     np.testing.assert_allclose(new, line)
+
+
+def test_some_of_many_tasks_say_how_levels_drift():
+    rows, time = draw(2, m=350, n=10)
+    data = from_codes(rows.X, rows.y, rows.task, tuple(range(350)), rows.weight)
+    order = np.argsort(rows.task, kind="stable")
+    data = replace(data, time=time[order])
+    graph = laplacian(TaskPrior.mean(), data.tasks)
+    drift, sd = find_drift(centre_samples(data), graph, FREE)
+    assert np.abs(np.log(np.divide(drift, DRAWN))).max() < 0.5
+    assert sd == pytest.approx(0.7 * np.sqrt(1.5), rel=0.2)

@@ -706,6 +706,10 @@ unseen_tasks, loss, dispersion, exposure, offset
         squared loss of classes.
     calibration_ : Calibration
         Distribution of held-out residuals, from which ``predict_interval`` is made.
+    drift_ : dict
+        Levels of tasks that drift in time, if the folds chose these: their standard
+        deviation "sd", their "half_life" in units of time, and the "last" level of
+        each task. Only with ``time``.
     coef_, intercept_, tasks_, objective_, dual_gap_, n_iter_, n_features_in_, \
 feature_names_in_, feature_prior_, statistics_, task_weight_, task_effect_, task_r2_, \
 task_sd_, intercept_sd_, noise_sd_, feature_scale_, shared_coef_, own_coef_, \
