@@ -342,7 +342,7 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, message):
         ),
         (("--folds", "300"), ("must leave rows for every fold",)),
         (("--target", "passed"), ("column 'passed' must hold numbers", "--classify")),
-        (("--target", "score", "--classify"), ("must hold two classes in each task",)),
+        (("--target", "score", "--classify"), ("must hold 2 to 50 classes",)),
     ],
 )
 def test_mistakes_are_one_sentence_and_no_file(exams, tmp_path, words, messages):
@@ -467,21 +467,35 @@ def test_too_few_rows_to_choose_strengths_say_to_give_them(tmp_path, rows, folds
     assert run(*words, "--lam", "1", "--epsilon", "1").exit_code == 0
 
 
-CLASSES = {
-    "three": ("t,a,y\n1,2,p\n1,3,q\n1,5,r\n2,1,p\n", "task 1 has 3, such as"),
-    "one": ("t,a,y\n1,2,p\n1,3,p\n2,1,p\n", "has 1, such as 'p'"),
-}
-
-
-@pytest.mark.parametrize(("rows", "words"), CLASSES.values(), ids=CLASSES)
-def test_other_numbers_of_classes_are_refused_by_task(tmp_path, rows, words):
+def test_one_class_is_refused(tmp_path):
     table = tmp_path / "small.csv"
-    table.write_text(rows)
+    table.write_text("t,a,y\n1,2,p\n1,3,p\n2,1,p\n")
     result = run(
         *(table, "--task", "t", "--target", "y", "--classify"),
         *("--out", tmp_path / "a.model"),
     )
-    assert_refused(result, "must hold two classes in each task", words)
+    assert_refused(result, "must hold 2 to 50 classes", "got 1, such as 'p'")
+
+
+def test_each_of_several_classes_has_a_column_of_probabilities(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = {"t": np.arange(90) % 3, "a": rng.normal(size=90)}
+    rows["y"] = np.digitize(rows["a"] + rng.normal(size=90), [-0.5, 0.5])
+    table, out = tmp_path / "small.csv", tmp_path / "a.model"
+    pd.DataFrame(rows | {"y": np.array(["p", "q", "r"])[rows["y"]]}).to_csv(
+        table, index=False
+    )
+    words = "--task", "t", "--target", "y", "--classify", "--out", out
+    for options in (("--smooth", "none", "--trees", "none"), FIXED):
+        assert run(table, *words, *options).exit_code == 0
+        saved = tmp_path / "predicted.csv"
+        result = CliRunner().invoke(
+            app, ["predict", str(out), str(table), "--out", str(saved)]
+        )
+        assert result.exit_code == 0, result.output
+        found = pd.read_csv(saved)
+        names = ["probability_p", "probability_q", "probability_r"]
+        np.testing.assert_allclose(found[names].sum(axis=1), 1.0)
 
 
 def test_numbers_whose_squares_vanish_are_refused(tmp_path):

@@ -43,7 +43,9 @@ class FitRequest:
     )
     classify: Annotated[
         bool,
-        Option("--classify", help="Classify: the target has two classes per task."),
+        Option(
+            "--classify", help="Classify: the target is one of two or more classes."
+        ),
     ] = False
     loss: Annotated[
         str,
@@ -330,8 +332,10 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
         frame = tabular.read_frame(*opened, exact=request.classify)
         if frame is None:
             reason = "the table is too large for memory"
-        elif request.classify and not tabular.has_two_classes(frame):
-            frame, reason = None, "classes differ between tasks"
+        elif request.classify:
+            linear.check_classes(opened[0].name, opened[1].target, frame.y.tolist())
+            if not tabular.shares_classes(frame, opened[1].task):
+                frame, reason = None, "classes differ between tasks"
     if frame is not None and opened is not None:
         return fit_tabular(request, opened, frame, prior), reason
     only = {"--smooth": request.smooth, "--trees": request.trees}

@@ -72,7 +72,8 @@ def predict(
     """Predict each row of a table, which may be larger than memory.
 
     Columns are found by name; other columns are ignored. The output contains the task
-    and the prediction, and for classifiers also the probability of the second class.
+    and the prediction, and for classifiers also the probability of the second class, or
+    with more than two classes of each, such as probability_car.
     Missing values are treated as in the fit.
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
@@ -116,7 +117,7 @@ def predict(
     # Classes may differ between tasks; then probabilities have no common name.
     fitted, second = predictor.model.fitted_, None
     shared = fitted.is_classifier and not isinstance(predictor.model.classes_, list)
-    if shared:
+    if shared and (shared := len(predictor.model.classes_) == 2):
         second = predictor.model.classes_.tolist()[1]
     if as_json:
         facts = {"file": str(out), "rows": read, "predicted": written}
@@ -336,8 +337,15 @@ class Predictor(NamedTuple):
             values = pa.array(values.to_pylist(), kind)
         found = found.append_column("prediction", values)
         if fitted.is_classifier and fitted.loss == "logistic":
-            shares = ask(self.model.predict_proba, 2)
-            found = found.append_column("probability", pa.array(shares[:, 1]))
+            classes = np.asarray(self.model.classes_)
+            several = classes.ndim == 1 and len(classes) > 2
+            shares = ask(self.model.predict_proba, len(classes) if several else 2)
+            if several:
+                for one, share in zip(classes.tolist(), shares.T, strict=True):
+                    name = f"probability_{one}"
+                    found = found.append_column(name, pa.array(share.copy()))
+            else:
+                found = found.append_column("probability", pa.array(shares[:, 1]))
         if self.coverage is not None:
             ends = ask(self.model.predict_interval, 2, coverage=self.coverage)
             for name, part in zip(("lower", "upper"), ends.T, strict=True):

@@ -167,9 +167,14 @@ def fit_frame(
     return model
 
 
-def has_two_classes(frame: Frame) -> bool:
-    """Whether all tasks together have two classes."""
-    return len(set(frame.y.tolist())) == 2
+def shares_classes(frame: Frame, task: str) -> bool:
+    """Whether tasks have the same two classes, or draw on more than two."""
+    if len(set(frame.y.tolist())) == 2:
+        return True
+    seen = dict[object, set[object]]()
+    for label, one in zip(frame.X[task].to_pylist(), frame.y.tolist(), strict=True):
+        seen.setdefault(label, set()).add(one)
+    return max(map(len, seen.values())) > 2
 
 
 def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
@@ -218,6 +223,7 @@ def describe(
         "rows": frame.rows,
         "dropped": frame.dropped,
         **common_facts(summary, wiggles),
+        "tasks": len(linear.tasks_),
         "columns": len(features.design_.sources),
         "structure": {name: _plain(value) for name, value in structure.items()},
         "smooth": curved,
@@ -292,6 +298,8 @@ def held_out_errors(
     _, codes = np.unique(
         np.array(frame.X[task].to_pylist(), object).astype(str), return_inverse=True
     )
+    if classify and len(linear.classes_) > 2:
+        return _class_errors(model, frame, codes)
     y = frame.y if not classify else frame.y == linear.classes_[1]
     y = np.asarray(y, dtype=np.float64)
     weight = np.ones(len(y)) if frame.weight is None else frame.weight
@@ -325,6 +333,33 @@ def held_out_errors(
         return own / float(shares.sum()), base / float(shares.sum())
     both = (y - scores[known]) ** 2, (y - means) ** 2
     return tuple(float(np.sqrt(shares @ one / shares.sum())) for one in both)  # type: ignore[return-value]
+
+
+def _class_errors(
+    model: "TabularPipeline", frame: Frame, codes: "np.ndarray"
+) -> tuple[float, float]:
+    """The same of more than two classes: log-loss, and that of shares by task."""
+    import numpy as np
+
+    from priormtl.estimators import linear_part
+
+    last, linear = model[-1], linear_part(model)
+    scores, folds = last.held_out_, linear.folds_
+    y = np.equal.outer(frame.y, linear.classes_).astype(np.float64)
+    weight = np.ones(len(y)) if frame.weight is None else frame.weight
+    means = np.full(y.shape, np.nan)
+    for fold in range(linear.n_splits_):
+        train = np.where(folds == fold, 0.0, weight)[:, np.newaxis]
+        centre = (train * y).sum(axis=0) / train.sum()
+        sums, counts = np.tile(centre, (codes.max() + 1, 1)), np.ones(codes.max() + 1)
+        np.add.at(sums, codes, train * y)
+        np.add.at(counts, codes, train[:, 0])
+        means[folds == fold] = (sums / counts[:, np.newaxis])[codes[folds == fold]]
+    known = ~np.isnan(scores[:, 0]) & ~np.isnan(means[:, 0])
+    share = weight[known] / weight[known].sum()
+    own = last.fitted_.row_loss.loss(scores[known], y[known]).sum(axis=1)
+    base = -np.log(np.clip(np.sum(means * y, axis=1)[known], 1e-3, 1.0))
+    return float(share @ own), float(share @ base)
 
 
 def _plain(value: object) -> object:
