@@ -593,6 +593,12 @@ STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
     "slopes": {"varying": "slopes by task", "common": "slopes in common"},
     "crossed": {},  # names of columns
     "drift": {None: "constant levels", "ou": "levels that drift"},
+    "trend": {
+        "curve": "curves of time",
+        "line": "lines of time",
+        "common": "a line of time in common",
+        "level": "no trend",
+    },
 }
 
 

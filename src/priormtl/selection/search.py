@@ -350,7 +350,8 @@ def search_structures(
         for value in values[1:]:
             if value == "chain" and not neighbours_are_alike(result):
                 continue
-            if value == "common" and is_common(result.setups[leader.structure], choice):
+            may_be = value == "common" and choice in ("smooth", "slopes")
+            if may_be and is_common(result.setups[leader.structure], choice):
                 continue
             first = result.setups[leader.structure].posed
             chosen = value
@@ -367,7 +368,7 @@ def search_structures(
                 # Levels that folds may add are estimated with ties to the mean only.
                 structure = replace(structure, crossed=choices["crossed"][0])
             start = None
-            alike = choice in ("smooth", "crossed", "slopes", "drift")
+            alike = choice in ("smooth", "crossed", "slopes", "drift", "trend")
             if alike and first is not None:
                 start = first.estimate  # most variances are the same
             near = leader.epsilon if structure.ties is best.ties else None

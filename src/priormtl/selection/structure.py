@@ -58,6 +58,9 @@ class Structure:
     slopes: str | None = None  # "varying" or "common"; None: as ties say
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
     drift: str | None = None  # "ou": levels of tasks drift in time
+    # How time enters, where it orders rows: a curve that goes straight on, a line of
+    # each task, a common line, or not at all; None without time.
+    trend: str | None = None
 
     @property
     def is_wide(self) -> bool:
@@ -76,6 +79,14 @@ class Structure:
             curved += wiggles
         left_out = tuple(sorted(curved)) if self.smooth == "straight" else ()
         common = tuple(sorted(curved)) if self.smooth == "common" else ()
+        lines, wiggles = ([], []) if data.features is None else data.features.trend()
+        if self.trend == "common":
+            common = tuple(sorted({*common, *lines} - set(wiggles)))
+        if self.trend in ("line", "common"):
+            left_out = tuple(sorted({*left_out, *wiggles}))
+        elif self.trend == "level":
+            left_out = tuple(sorted({*left_out, *lines, *wiggles}))
+        common = tuple(j for j in common if j not in left_out)
         if self.slopes == "common":
             common = tuple(sorted(set(range(data.shape[0])) - set(left_out)))
         return replace(
@@ -92,7 +103,7 @@ class Structure:
     def to_dict(self) -> dict[str, Any]:
         """Parts by name, as ``structure_`` shows them; those that it lacks left out."""
         found = dict(vars(self))
-        for name in ("smooth", "slopes", "crossed", "drift"):
+        for name in ("smooth", "slopes", "crossed", "drift", "trend"):
             if found[name] in (None, ()):
                 del found[name]
         return found
@@ -141,11 +152,15 @@ def open_choices(
     """
     choices = Choices()
     curves = curves_of(model.feature_prior, data.features)
-    if is_word(given.ties, "auto", "adaptive") and curves:
-        choices["smooth"] = ("varying", "common", "straight")
     is_squared = model.loss == "squared" and model.device is None
     if isinstance(data, StackedRows) and data.time is not None and is_squared:
         choices["drift"] = (None, "ou")
+    lines, wiggles = ([], []) if data.features is None else data.features.trend()
+    if is_word(given.ties, "auto", "adaptive") and lines:
+        # How time goes on beyond the training rows: random folds would not tell.
+        choices["trend"] = ("curve",) * bool(wiggles) + ("line", "common", "level")
+    if is_word(given.ties, "auto", "adaptive") and curves:
+        choices["smooth"] = ("varying", "common", "straight")
     factors = () if data.features is None else data.features.crossed
     if any(term.is_extra for term in factors):
         sure = tuple(term.source for term in factors if not term.is_extra)
