@@ -10,6 +10,8 @@ the JSON that this writes::
     python -m benchmarks.questions --page questions.json
 """
 
+import argparse
+import json
 import os
 import time as clock
 import warnings
@@ -23,8 +25,8 @@ from priormtl import TaskGroupKFold, TaskKFold, TaskTimeSplit, tabular_model
 from priormtl.baselines import usual
 
 DATA = Path(os.environ.get("PRIORMTL_DATA", "/work/shared/data"))
-QUESTIONS = ("rows", "later", "tasks")
 COVERAGE = 0.9
+NAMES = ("ridge-dummies", "lightgbm", "mixed-slopes", "last-value")
 
 
 class Panel(NamedTuple):
@@ -120,9 +122,7 @@ def rivals(question: str, X: pd.DataFrame, y: np.ndarray, panel: Panel, split: A
     if question == "tasks":  # rivals do without the task
         codes, own, m = np.zeros(len(train), int), np.zeros(len(test), int), 1
     rows = usual.Rows(Z[train], y[train], codes, m, None, time)
-    names = ["ridge-dummies", "lightgbm", "mixed-slopes"]
-    names += ["last-value"] if question == "later" else []
-    for name in names:
+    for name in NAMES if question == "later" else NAMES[:-1]:
         grouped = rows
         if question == "tasks" and name == "mixed-slopes":
             groups = pd.factorize(X[panel.task].iloc[train])[0]
@@ -169,6 +169,7 @@ def measure(name: str, question: str, settings: dict[str, Any], with_rivals: boo
             "structure": str(model.fitted_.search.structure.to_dict()),
             "trees": getattr(model[-1], "trees_weight_", 0.0),
             "growth": model.fitted_.calibration.growth.tolist(),
+            "history": model.fitted_.held_out.history.round(2).tolist(),
         }
         for rival, values, taken in (
             rivals(question, X, target, panel, (train, test)) if with_rivals else ()
@@ -191,3 +192,82 @@ def measure(name: str, question: str, settings: dict[str, Any], with_rivals: boo
         "seconds": seconds,
         **facts,
     }
+
+
+def run(out: Path, tables: list[str], questions: list[str]) -> None:
+    """Measure what the file lacks, and write it after each table."""
+    known = json.loads(out.read_text()) if out.exists() else []
+    done = {(one["table"], one["question"]) for one in known}
+    for question in questions:
+        for name in tables:
+            if (name, question) in done:
+                continue
+            known.append(measure(name, question, {}, True))
+            out.write_text(json.dumps(known, indent=1) + "\n")
+            print(name, question, known[-1]["rmse"], known[-1]["coverage"], flush=True)
+
+
+WORDS = {
+    "rows": "Rows left out at random",
+    "later": "Later rows: the last fifth of the times of each task",
+    "tasks": "New tasks, in five folds",
+}
+
+
+def page(results: list[dict[str, Any]]) -> str:
+    """Tables of all questions in Markdown."""
+    lines = [
+        "# Later rows and new tasks",
+        "",
+        "Root mean squared errors of `tabular_model` and of usual methods for three "
+        "questions, and the share of held-out rows in our intervals of 90 %. For later "
+        "rows, ours is `tabular_model(..., time=...)`, and inner folds of LightGBM go "
+        "forward in time; for new tasks, rivals do without the task. Ratios are those "
+        "to the best rival on the same rows, chosen afterwards. Made by "
+        "`python -m benchmarks.questions --out FILE` and `--page FILE` on the tables "
+        "that the file lists.",
+    ]
+    for question, words in WORDS.items():
+        part = [one for one in results if one["question"] == question]
+        if not part:
+            continue
+        rivals_named = [r for r in NAMES if any(r in one["rmse"] for one in part)]
+        heads = ["table", "rows", "tasks", "ours", *rivals_named, "ratio", "coverage"]
+        lines += ["", f"## {words}", "", f"| {' | '.join(heads)} |"]
+        lines.append("| --- |" + " ---: |" * (len(heads) - 1))
+        ratios = []
+        for one in part:
+            errors = one["rmse"]
+            best = min(v for k, v in errors.items() if k != "priormtl")
+            ratios.append(errors["priormtl"] / best)
+            cells = [f"{errors[r]:.4g}" if r in errors else "–" for r in rivals_named]
+            own = [one["table"], str(one["rows"]), str(one["tasks"])]
+            own.append(f"{errors['priormtl']:.4g}")
+            cells = [*own, *cells, f"{ratios[-1]:.3f}", f"{one['coverage']:.2f}"]
+            lines.append(f"| {' | '.join(cells)} |")
+        inside = sum(0.85 <= one["coverage"] <= 0.95 for one in part)
+        lines += [
+            "",
+            f"Mean ratio {np.mean(ratios):.3f}, worst {np.max(ratios):.3f}; coverage "
+            f"between 0.85 and 0.95 on {inside} of {len(part)} tables.",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Run the benchmark, or make its page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--page", type=Path)
+    parser.add_argument("--tables", default=",".join(PANELS))
+    parser.add_argument("--questions", default=",".join(WORDS))
+    given = parser.parse_args()
+    if given.out is not None:
+        run(given.out, given.tables.split(","), given.questions.split(","))
+    if given.page is not None:
+        shown = Path("docs/benchmarks/questions.md")
+        shown.write_text(page(json.loads(given.page.read_text())))
+
+
+if __name__ == "__main__":
+    main()

@@ -162,7 +162,8 @@ def test_intervals_of_later_rows_widen_and_hold(tmp_path):
     assert 0.8 < covered.mean() < 0.98
     # Rows left out at random say how well levels are interpolated.
     plain = tabular_model("regressor", **settings).fit(table[~late], y[~late])
-    ends = plain.predict_interval(table[late])
+    with pytest.warns(UserWarning, match="'year' outside of its range"):
+        ends = plain.predict_interval(table[late])
     assert np.mean((ends[:, 0] <= y[late]) & (y[late] <= ends[:, 1])) < 0.8
     row = table[late].iloc[:1]
     widths = []
@@ -216,3 +217,42 @@ def test_each_question_has_its_folds():
     for wrong, words in (("later", "needs the column of time"), ("all", "calibrate")):
         with pytest.raises(ValueError, match=words):
             MultiTaskRegressorCV(task="site", calibrate=wrong).fit(table, y)
+
+
+def test_predictions_far_outside_are_announced():
+    table, y = panel(8, 12)
+    model = tabular_model("regressor", task="site", time="year", trees="none")
+    model.fit(table, y)
+    later = table.iloc[:3].assign(year=2013)
+    model.predict(later)  # a year ahead is what folds have held out
+    with pytest.warns(UserWarning, match="further ahead in 'year'"):
+        model.predict(later.assign(year=2050))
+    with pytest.warns(UserWarning, match="3 of 3 rows have 'x' outside"):
+        model.predict(later.assign(x=1000.0))
+
+
+def test_last_rows_count_where_levels_wander():
+    """Random walks: the last residual says more than any constant level."""
+    table, y = panel(20, 25, step=1.0, slope=0.0, seed=5)
+    late = (table["year"] >= 2022).to_numpy()
+    model = tabular_model("regressor", task="site", time="year", trees="none")
+    model.fit(table[~late], y[~late])
+    error = np.sqrt(np.mean((model.predict(table[late]) - y[late]) ** 2))
+    plain = tabular_model("regressor", task="site", trees="none")
+    plain.fit(table[~late], y[~late])
+    with pytest.warns(UserWarning, match="'year' outside of its range"):
+        other = np.sqrt(np.mean((plain.predict(table[late]) - y[late]) ** 2))
+    assert error < other
+    history = model.fitted_.history
+    if history is None:  # then levels drift
+        assert model.fitted_.drift is not None
+    # What is past is not moved towards what came last.
+    early = table[table["year"] == 2005]
+    again = model.fitted_.history and model.fitted_.history._replace(
+        weights=np.zeros(2)
+    )
+    before = model.predict(early)
+    model[-1].fitted_ = model.fitted_.__class__(
+        **{**vars(model.fitted_), "history": again}
+    )
+    np.testing.assert_array_equal(model.predict(early), before)

@@ -100,10 +100,10 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
             f"CV variants: got {kind}; use priormtl.save or joblib for other models."
         )
     check_is_fitted(model)
-    if model.fitted_.drift is not None:
+    if model.fitted_.drift is not None or model.fitted_.history is not None:
         raise ValueError(
-            "model must have no levels that drift to be exported. Fit it without time, "
-            "or use priormtl.save."
+            "model must have no levels that drift, nor last rows of tasks in its "
+            "forecasts, to be exported. Fit it without time, or use priormtl.save."
         )
     if model.fitted_.n_classes > 1:
         raise ValueError(

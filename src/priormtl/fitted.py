@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.conditional import Conditional
 from priormtl.data import TaskStatistics, from_plain, name_features, to_plain
 from priormtl.design import Design
 from priormtl.losses import Family, Squared
@@ -29,6 +30,7 @@ from priormtl.selection import (
     Candidate,
     Grid,
     HeldOut,
+    History,
     SearchResult,
     Setup,
     Structure,
@@ -155,7 +157,10 @@ class Fitted:
     classes: np.ndarray | None = None  # (m, 2), or (m, K)
     outliers: Outliers | None = None
     crossed: CrossedFit | None = None
+    conditional: Conditional | None = None  # of tasks given the shared part
+    added: int = 0  # number of last tasks, those that ``update`` has added
     drift: Levels | None = None  # levels of tasks that drift in time
+    history: History | None = None  # what the last rows of tasks add to forecasts
     errors: StandardErrors | None = None
     search: Search | None = None
     calibration: Calibration | None = None
@@ -399,8 +404,13 @@ class Fitted:
             _demand(not factors, "crossed effects")
         if self.errors is not None:
             _demand(self.errors.fits(m, d), "standard errors")
+        if self.conditional is not None:
+            _demand(self.conditional.fits(m, d), "conditional distributions")
+        _demand(0 <= self.added < m, "number of added tasks")
         if self.drift is not None:
             _demand(self.drift.fits(m), "levels that drift")
+        if self.history is not None:
+            _demand(self.history.fits(m), "last rows of tasks")
         if self.calibration is not None:
             _demand(self.calibration.fits(m, d), "intervals")
         if self.span is not None:
@@ -429,6 +439,7 @@ PLAIN = (
     "targets_are_columns",
     "library",
     "data_name",
+    "added",
 )
 ARRAYS = (
     "coef",
@@ -444,7 +455,9 @@ PARTS: dict[str, Any] = {
     "deviations": Deviations,
     "outliers": Outliers,
     "crossed": CrossedFit,
+    "conditional": Conditional,
     "drift": Levels,
+    "history": History,
     "errors": StandardErrors,
     "calibration": Calibration,
     "reliability": Reliability,

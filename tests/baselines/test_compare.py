@@ -574,7 +574,7 @@ def test_all_are_ours_the_usual_ways_and_those_of_the_catalogue(monkeypatch):
 def test_defaults_are_fast_and_installed(monkeypatch):
     monkeypatch.setattr(usual, "find_spec", lambda name: name != "gpboost" or None)
     found = set(list_methods()) - set(find("default"))
-    assert found == {"fedem", "mtfl", "mkmtl", "gpboost"}
+    assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "last-value"}
     found = set(list_methods()) - set(find("default", classify=True))
     assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "mixed-slopes"}
     with pytest.raises(ImportError, match=r"gpboost needs .* pip install gpboost"):

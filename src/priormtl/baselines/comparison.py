@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
+from numbers import Integral
 from time import perf_counter
 from typing import Any, NamedTuple
 
@@ -36,7 +37,7 @@ from priormtl.baselines.tuned import (
     match_method,
     tuned,
 )
-from priormtl.checks import check_count, check_jobs
+from priormtl.checks import check_choice, check_count, check_jobs
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
@@ -66,6 +67,8 @@ def compare(
     n_settings: int = DEFAULT_SETTINGS,
     feature_prior: object = None,
     task_prior: object = AUTO,
+    time: str | None = None,
+    split: str = "rows",
     n_jobs: int | None = None,
 ) -> Any:
     """Compare methods on held-out rows, each tuned on the training rows alone.
@@ -103,6 +106,14 @@ def compare(
     feature_prior, task_prior
         Priors of our estimator, as in :class:`MultiTaskRegressorCV`. Strength zero is
         among the settings tried for each, if ``n_settings`` allows it.
+    time : str, optional
+        Column of X, a data frame, that orders the rows of each task. Splits then go
+        forward in time, unless ``split`` or ``cv`` says otherwise, inner folds of
+        methods that choose by themselves do too, and "last-value" is compared.
+    split : {"rows", "later", "tasks"}, default="rows"
+        Question that the splits ask, where ``cv`` is a number: rows left out at random,
+        later rows (also the default with ``time``), or whole tasks. Methods of the
+        literature cannot predict these and fail.
     n_jobs : int, optional
         Number of processes; None means one, −1 all processors. Scores are
         bit-identical for any ``n_jobs``.
@@ -147,9 +158,23 @@ def compare(
     library = design.find_frame_library(X)
     jobs = check_jobs(n_jobs)
     by_class = are_classes(y) if classify is None else classify
-    comparison = read_comparison(X, y, task, cv, classify=by_class)
+    asked = check_choice("split", split, ("rows", "later", "tasks"))
+    if asked == "later" and time is None:
+        raise ValueError('split="later" needs the column of time: got time=None.')
+    if time is not None and asked == "rows":
+        asked = "later"
+    splitter = make_splitter(asked, cv, task, time)
+    comparison = read_comparison(X, y, task, splitter, classify=by_class, time=time)
     rows, column = comparison.rows_per_task, comparison.column
-    ours = Ours(by_class, n_settings, rows, feature_prior, task_prior, column)
+    ours = Ours(
+        by_class,
+        n_settings,
+        rows,
+        feature_prior,
+        task_prior,
+        column,
+        time if asked == "later" else None,
+    )
     models = make_methods(methods, ours)
     if not models:
         raise ValueError("methods must name at least one method: got none.")
@@ -333,6 +358,7 @@ class Comparison:
     classes: np.ndarray | None  # (m, 2) negative and positive; None for numbers
     whole: object  # X with the task's column, if it had one
     column: object = None  # name or position of that column
+    time: str | None = None  # column of X that orders rows
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -347,6 +373,8 @@ class Comparison:
 
     def fit(self, model: BaseEstimator, number: int) -> BaseEstimator:
         rows = self.splits[number].train
+        if self.time is not None and isinstance(model, usual.UsualRegressor):
+            model.set_params(time=self.time)
         if self._finds_task(model):
             return model.fit(
                 data.take_rows(self.whole, rows), data.take_rows(self.y, rows)
@@ -466,10 +494,28 @@ def _append_codes(X: object, codes: Index) -> tuple[Matrix, int]:
     return joined, int(joined.shape[1])
 
 
+def make_splitter(question: str, cv: object, task: object, time: object) -> object:
+    """Splits that ask a question, where ``cv`` is a number of them."""
+    if question == "rows" or not isinstance(cv, Integral):
+        return cv
+    if task is None:
+        raise ValueError(f"split={question!r} needs tasks: got task=None.")
+    if question == "tasks":
+        return estimators.TaskGroupKFold(int(cv), task=task)
+    count = min(int(cv), 3)  # the first of three trains on two fifths
+    return estimators.TaskTimeSplit(count, task=task, time=time)
+
+
 def read_comparison(
-    X: object, y: object, task: object, cv: object, *, classify: bool
+    X: object,
+    y: object,
+    task: object,
+    cv: object,
+    *,
+    classify: bool,
+    time: str | None = None,
 ) -> Comparison:
-    """Read rows and split them; every training part must hold every task."""
+    """Read rows and split them."""
     labels, whole, column = task, X, None
     if task is not None and (isinstance(task, str) or not np.iterable(task)):
         X, labels = data.split_task_column(X, task)
@@ -480,11 +526,12 @@ def read_comparison(
     table = reader._read_table(X, y, labels, None, reset=True)
     # Splitters may look for the task column.
     splits = estimators.make_splits(cv, table, whole, y, by_class=classify)
+    asks_tasks = isinstance(cv, estimators.TaskGroupKFold)
     for number, split in enumerate(splits):
-        take_training(table, split, number)
+        take_training(table, split, number, whole_tasks=asks_tasks or time is not None)
         take_test(table, split, number)
     classes = classifier._classes if classify else None
-    return Comparison(X, y, labels, table, splits, classes, whole, column)
+    return Comparison(X, y, labels, table, splits, classes, whole, column, time)
 
 
 def are_classes(y: object) -> bool:
@@ -513,7 +560,7 @@ def list_methods() -> tuple[str, ...]:
     return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
-def methods_left_out(*, classify: bool) -> dict[str, str]:
+def methods_left_out(*, classify: bool, time: object = None) -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
     # Minutes for a thousand rows.
     reasons = dict.fromkeys(("fedem", "mtfl", "mkmtl"), "slow")
@@ -522,6 +569,8 @@ def methods_left_out(*, classify: bool) -> dict[str, str]:
             reasons[name] = "not installed"
         elif classify and not method.classifies:
             reasons[name] = "not for classes"
+    if time is None:
+        reasons["last-value"] = "needs time"
     return reasons
 
 
@@ -542,7 +591,7 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
         return found
     known = list_methods()
     if isinstance(methods, str):
-        left_out = methods_left_out(classify=ours.classify)
+        left_out = methods_left_out(classify=ours.classify, time=ours.time)
         default = tuple(name for name in known if name not in left_out)
         listed = {"all": known, "default": default}
         methods = listed.get(methods.casefold(), [methods])
@@ -575,6 +624,7 @@ class Ours(NamedTuple):
     feature_prior: object
     task_prior: object = AUTO
     column: object = None  # the task's column of X, if there is one
+    time: str | None = None  # column that orders rows, where splits go forward
 
     def build(self) -> BaseEstimator:
         """Build what ``tabular_model`` fits if it can find the task's column.
@@ -584,7 +634,9 @@ class Ours(NamedTuple):
         prior, task_prior = self.feature_prior, self.task_prior
         if isinstance(self.column, str):
             kind = "classifier" if self.classify else "regressor"
-            ours = partial(estimators.tabular_model, kind, task=self.column)
+            ours = partial(
+                estimators.tabular_model, kind, task=self.column, time=self.time
+            )
             if task_prior == AUTO:
                 return ours(feature_prior=prior)
             return ours(feature_prior=prior, task_prior=task_prior)

@@ -44,8 +44,9 @@ from scipy.special import expit, logit
 from sklearn.base import BaseEstimator
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.data import StackedRows, TaskData, TaskStatistics
+from priormtl.data import StackedRows, TaskData, TaskStatistics, place_labels
 from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, RegressionTasks
+from priormtl.estimators.task_folds import column_times
 from priormtl.fitted import task_array
 from priormtl.selection import (
     Split,
@@ -157,7 +158,8 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
 
 def _add_dummies(mean: Array, scale: Array, m: int, X: Array, codes: Index) -> Array:
     dummies = np.zeros((len(codes), m))
-    dummies[np.arange(len(codes)), codes] = 1.0
+    known = np.flatnonzero(codes >= 0)
+    dummies[known, codes[known]] = 1.0
     return np.hstack([(X - mean) / scale, dummies])
 
 
@@ -177,7 +179,8 @@ def fit_last_value(rows: Rows, *, classify: bool) -> Predict:
 
 
 def _look_up(values: Array, X: Array, codes: Index) -> Array:
-    return values[codes]
+    """Value of the task of each row; the mean of all for new tasks."""
+    return np.append(values, values.mean())[codes]
 
 
 # Mixed models.
@@ -314,7 +317,8 @@ class MixedModel:
     def __call__(self, X: Array, codes: Index) -> Array:
         F = (X[:, self.used] - self.mean) / self.scale
         Z = np.column_stack([np.ones(len(F)), F[:, self.varying]])
-        own = np.sum(Z * self.effects[codes], axis=1)
+        effects = np.where(codes[:, np.newaxis] >= 0, self.effects[codes], 0.0)
+        own = np.sum(Z * effects, axis=1)
         return self.link(self.beta[0] + F @ self.beta[1:] + own)
 
 
@@ -467,11 +471,11 @@ def _task_means(rows: Rows, part: Index) -> Array:
 
 
 def _add_code(X: Array, codes: Index) -> Array:
-    return np.column_stack([X, codes])
+    return np.column_stack([X, np.where(codes >= 0, codes, np.nan)])
 
 
 def _add_mean(means: Array, X: Array, codes: Index) -> Array:
-    return np.column_stack([X, means[codes]])
+    return np.column_stack([X, _look_up(means, X, codes)])
 
 
 # By name.
@@ -520,6 +524,10 @@ class _Usual(MultiTaskEstimator):
     method: str = "ridge-dummies"
     _: KW_ONLY
     task: object = None
+    time: object = None
+
+    def _read_times(self, X: object) -> Array | None:
+        return None if self.time is None else column_times(X, self.time)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         if not isinstance(data, TaskData):
@@ -532,8 +540,14 @@ class _Usual(MultiTaskEstimator):
         self.tasks_ = task_array(data.tasks)
 
     def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
-        codes = self._find_tasks(labels, X.shape[0])
-        return self._score(X, codes), codes
+        n, m = X.shape[0], len(self.tasks_)
+        if labels is None:
+            codes = self._find_tasks(labels, n)
+            return self._score(X, codes), codes
+        codes = place_labels(labels, self.tasks_.tolist(), n)[0]
+        # Tasks that were not seen are −1 from here on.
+        scores = self._score(X, np.where(codes < m, codes, -1))
+        return scores, np.where(codes < m, codes, 0)
 
     def _task_scores(self, X: Matrix, i: int) -> Array:
         return self._score(X, np.full(X.shape[0], i, dtype=np.intp))
@@ -549,10 +563,14 @@ class UsualRegressor(RegressionTasks, _Usual):
     ----------
     method : str
         "ridge-dummies", "mixed-model", "mixed-slopes", "lightgbm", "gpboost",
-        "hist-gradient-boosting" or "random-forest". The mixed models need statsmodels,
-        the boosting methods the package of their name: ``priormtl[compare]``.
+        "hist-gradient-boosting", "random-forest" or "last-value". The mixed models
+        need statsmodels, the boosting methods the package of their name:
+        ``priormtl[compare]``. New tasks are predicted without what tasks add.
     task : str or int, optional
         Column of X that holds the tasks.
+    time : str or int, optional
+        Column of X that orders the rows of each task; inner folds then go forward in
+        time. It stays a feature. "last-value" needs it.
 
     Attributes
     ----------

@@ -51,6 +51,24 @@ def compare(
     cv: Annotated[
         int, Option(min=2, help="Number of folds, each of which is held out once.")
     ] = 5,
+    time_column: Annotated[
+        str | None,
+        Option(
+            "--time",
+            metavar="COL",
+            help="Column that orders the rows of each task: splits go forward in time.",
+        ),
+    ] = None,
+    split: Annotated[
+        str,
+        main.word_option(
+            "rows",
+            "later",
+            "tasks",
+            help="What is held out: rows at random, later rows (with --time), or whole "
+            "tasks.",
+        ),
+    ] = "rows",
     settings: Annotated[
         int, Option(min=1, help="Approximate number of settings tried per method.")
     ] = 20,
@@ -82,6 +100,8 @@ def compare(
 
     Example: priormtl compare exams.csv --task school --target passed --classify
     --methods priormtl,lightgbm,mixed-model --out results.csv
+
+    Example: priormtl compare panel.csv --task country --target income --time year
 
     Example: priormtl compare exams.csv --task school --target score --drop pupil
     --where "year >= 2010" --missing mean --prior relations.toml
@@ -116,6 +136,8 @@ def compare(
                 task=named,
                 methods=wanted,
                 cv=cv,
+                time=time_column,
+                split=split,
                 classify=by_class,
                 n_settings=settings,
                 n_jobs=jobs,
@@ -140,17 +162,25 @@ def compare(
         "left_out": {},
     }
     if any(row["method"] == comparison.OURS for row in found):
-        ours = comparison.Ours(by_class, settings, 1.0, column=named, **priors)
+        own = time_column if split != "tasks" else None
+        ours = comparison.Ours(
+            by_class, settings, 1.0, column=named, time=own, **priors
+        )
         facts["ours"] = ours.describe()
     if wanted == "default":
-        facts["left_out"] = comparison.methods_left_out(classify=by_class)
+        facts["left_out"] = comparison.methods_left_out(
+            classify=by_class, time=time_column
+        )
     if as_json:
         main.print_json(facts | {"results": found})
     else:
-        _show(facts, found, cv)
+        held = {"rows": "rows", "later": "later rows", "tasks": "whole tasks"}[split]
+        held = "later rows" if time_column and split == "rows" else held
+        count = min(cv, 3) if held == "later rows" else cv
+        _show(facts, found, count, held)
 
 
-def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int) -> None:
+def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int, held: str) -> None:
     from rich.table import Table
 
     from priormtl.baselines.comparison import SMALLER_IS_BETTER
@@ -186,7 +216,10 @@ def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int) -> None:
     for method, texts in cells.items():
         table.add_row(*texts, seconds[method])
     console.print(table)
-    print_line(f"Mean ± sd over {cv} folds, none of them used for tuning; * is best.")
+    words = "" if held == "rows" else f" of {held}"
+    print_line(
+        f"Mean ± sd over {cv} folds{words}, none of them used for tuning; * is best."
+    )
     if facts["ours"]:
         print_line(facts["ours"])
     if facts["left_out"]:

@@ -99,6 +99,15 @@ class FitRequest:
             "if that helps on held-out rows. Linear models need names.",
         ),
     ] = None
+    time: Annotated[
+        str | None,
+        Option(
+            metavar="COL",
+            help="Column that orders the rows of each task: numbers, dates, or months "
+            "such as 202401. The model is then chosen to predict later rows, and "
+            "intervals hold for them.",
+        ),
+    ] = None
     trees: Annotated[
         str | None,
         main.word_option(
@@ -445,6 +454,8 @@ def tabular_settings(request: FitRequest) -> main.Facts:
     if not request.classify:
         settings |= {"loss": request.loss, "exposure": request.exposure}
         settings["offset"] = request.offset
+    if request.time is not None:
+        settings["time"] = request.time
     return settings
 
 
@@ -458,6 +469,11 @@ def fit_linear(
     from priormtl import save
 
     settings = linear_settings(request, opened, prior)
+    if request.time is not None:
+        raise ValueError(
+            "--time needs the tabular model, which reads rows in memory. Omit --time, "
+            "or the options that ask for a linear model."
+        )
     if request.crossed == "auto":
         raise ValueError(
             "--crossed must name columns for linear models: got auto. Use --crossed "

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from priormtl._arrays import Array
     from priormtl.engines import Schema, Source
-    from priormtl.estimators import TabularPipeline
+    from priormtl.estimators import TableFeatures, TabularPipeline
 
 LOG_LOSSES = ("poisson", "gamma", "negative_binomial")
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
@@ -202,12 +202,14 @@ def describe(
     model: "TabularPipeline", frame: Frame, out: Path, *, classify: bool
 ) -> Facts:
     """Summary of a fit, for JSON."""
-    from priormtl.estimators import linear_part
+    from priormtl.estimators import linear_part, summarize_fitted
     from priormtl.priors import curves_of
 
     features, last = model[0], model[-1]
     linear = linear_part(model)
     summary = linear.summary()
+    # Intervals are those of the whole model, trees included.
+    shown = summarize_fitted(last.fitted_)
     structure = dict(linear.structure_)
     shape = structure.pop("smooth", "varying")  # of all curves
     names, curves = linear.design_.names, curves_of(linear.feature_prior_)
@@ -236,6 +238,10 @@ def describe(
         "stand_out": list_far_tasks(linear),
         "loss": linear.loss,
         "target": None if classify else describe_target(frame.y, linear.loss),
+        "intervals": summary.intervals,
+        "horizons": [vars(one) for one in shown.horizons],
+        "time": features.design_.time,
+        "dates": date_columns(features),
     }
 
 
@@ -259,6 +265,14 @@ def describe_target(y: "np.ndarray", loss: str) -> str | None:
     if values[0] > 0 and mean > skewed * float(np.median(y)):
         return f"positive and skewed, mean {mean:.3g}: --loss gamma"
     return None
+
+
+def date_columns(features: "TableFeatures") -> list[str]:
+    """Columns of dates; the first of them may order rows."""
+    from priormtl.design.columns import DATES
+
+    design = features.design_
+    return list(dict.fromkeys(t.source for t in design.terms if t.reads == DATES))
 
 
 def list_far_tasks(model: "BaseEstimator") -> list[Facts]:
@@ -306,8 +320,10 @@ def held_out_errors(
     means, given = np.full(len(y), np.nan), (y, weight)
     if offset is not None:
         y, weight = family.without_offset(y, weight, offset)
+    splits = linear.fitted_.held_out.splits
     for fold in range(linear.n_splits_):
-        train = np.where(folds == fold, 0.0, weight)
+        train = np.zeros(len(y))
+        train[splits[fold].train] = weight[splits[fold].train]
         # One row of the mean of all rows keeps rates off 0 and 1, and new tasks known.
         centre = train @ y / train.sum()
         sums = np.bincount(codes, train * y) + classify * centre
@@ -395,6 +411,7 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
             f"Held-out {metric} over {facts['folds']} folds: {error:.4g}; mean of each "
             f"task alone: {baseline:.4g}{share}."
         )
+    yield from question_lines(facts)
     gap, seconds = max(facts["relative_gap"], 0.0), facts["seconds"]
     yield f"Relative duality gap {gap:.1g}; {seconds:.1f} s."
     yield from statement_lines(facts)
@@ -412,6 +429,27 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
             f"{scale}):"
         )
         yield from strongest_lines(facts)
+
+
+def question_lines(facts: Facts) -> Iterator[str]:
+    """For which rows the model was chosen, and how it fares by horizon."""
+    if facts["horizons"]:
+        words = ", ".join(
+            f"{one['error']:.4g} up to {one['horizon']:.4g} ({one['coverage']:.0%})"
+            for one in facts["horizons"]
+        )
+        yield (
+            f"Folds go forward in {facts['time']!r}, and intervals hold for later "
+            f"rows. Error by time since the last row of the task, and share of rows in "
+            f"intervals of 90 %: {words}."
+        )
+    elif facts["intervals"]:
+        yield f"Intervals hold for {facts['intervals']}."
+    if facts["dates"] and facts["time"] is None:
+        yield (
+            f"To predict later rows, add --time {facts['dates'][0]}: the model is then "
+            "chosen, and intervals are made, on folds that go forward in time."
+        )
 
 
 def structure_words(facts: Facts) -> Iterator[str]:

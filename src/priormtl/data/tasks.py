@@ -265,8 +265,9 @@ def from_codes(  # noqa: PLR0913, PLR0917
     counts = np.bincount(codes[kept], minlength=m)
     if not counts.all():
         raise _no_targets(tasks, counts == 0)
-    if not kept.all() or np.any(codes[1:] < codes[:-1]):
-        order = np.argsort(codes, kind="stable")
+    if time is not None or not kept.all() or np.any(codes[1:] < codes[:-1]):
+        # Rows of a task are in the order of their times.
+        order = np.lexsort([codes] if time is None else [time, codes])
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
         offset = None if offset is None else offset[order]

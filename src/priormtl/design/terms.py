@@ -603,6 +603,33 @@ class Design(Sequence[str]):
             X[:, places] = block
         return X
 
+    def warn_outside(self, X: Matrix) -> None:
+        """Warn, once, if numbers are outside of their range in training.
+
+        ``X`` (n, d) are encoded rows. Most of them must be outside, as later ones are,
+        or some of them by far. How time goes on is told by forward folds.
+        """
+        little, far = 0.05, 1.0  # shares of the range
+        for term, places in self.columns:
+            if not isinstance(term, Line) or not term.ticks or term.source == self.time:
+                continue
+            ends = np.array([term.ticks[0], term.ticks[-1]])
+            low, high = ends if term.squash is None else term.squash(ends)
+            x = X[:, places.start]
+            beyond = np.maximum(low - x, x - high) / (high - low)
+            outside = int(np.count_nonzero(beyond > little))
+            if 2 * outside > len(x) or np.any(beyond > far):
+                way_out = " To predict later rows, give the column as time."
+                warnings.warn(
+                    f"{outside:,} of {len(x):,} rows have {term.source!r} outside of "
+                    "its range in training: their predictions extrapolate."
+                    + way_out
+                    * (self.time is None and term.holds == DATES),
+                    UserWarning,
+                    stacklevel=4,
+                )
+                return
+
     def read_levels(
         self, table: object, cells: Mapping[str, Cells] = MappingProxyType({})
     ) -> Crossed | None:

@@ -23,6 +23,7 @@ from sklearn.base import RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from priormtl._arrays import Array
 from priormtl.checks import check_choice, check_jobs, check_outlier_strengths
 from priormtl.data import (
     StackedRows,
@@ -75,6 +76,7 @@ from priormtl.selection import (
     Calibration,
     Candidate,
     FamilyLoss,
+    History,
     MeanAuc,
     RowError,
     Score,
@@ -202,6 +204,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             question = self._question(table)
             posed, candidate = self._search_and_fit(data, root)
             self._hold_out(table, splits)
+            self._remember(table, self._scores(X, task)[0])
             if question != self._question(table, "auto"):
                 self._calibrate_for(question, table, posed, candidate)
         if root is not None:
@@ -505,6 +508,20 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             calibration=calibration,
             span=span,
         )
+
+    def _remember(self, table: Table, scores: Array) -> None:
+        """Keep the last rows of tasks, where forecasts need them."""
+        held_out = self.fitted_.held_out
+        if held_out is None or not held_out.history.any():
+            return
+        assert table.codes is not None
+        assert table.time is not None
+        weight = np.ones(len(table)) if table.weight is None else table.weight
+        used, m = np.flatnonzero(weight > 0), len(table.tasks)
+        codes, time = table.codes[used], table.time[used]
+        known = History.of(table.y[used], scores[used], codes, time, weight[used], m)
+        history = known._replace(weights=held_out.history)
+        self.fitted_ = replace(self.fitted_, history=history)
 
     def _question(self, table: Table, calibrate: str | None = None) -> str:
         """For which rows intervals hold; the folds of the search decide by default."""

@@ -109,6 +109,7 @@ def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     if len(known):
         scores[:, known] = score_folds(part, rows.codes[known], whole, crossed)[0]
     scores[0] += model._drift_levels(given, rows)
+    scores[0] = model._add_history(scores[0], given, rows)
     if offset is not None:
         scores[0] += offset
     codes, horizon = rows.known(m), np.zeros(len(unseen))

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.checks import check_choice, check_outlier_strength
+from priormtl.conditional import Conditional
 from priormtl.data import (
     Moments,
     StackedRows,
@@ -42,6 +43,7 @@ from priormtl.estimators.summary import (
 )
 from priormtl.estimators.task_folds import column_times
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
+from priormtl.estimators.updating import update_fitted
 from priormtl.fitted import (
     VIEWS,
     Certificate,
@@ -201,7 +203,37 @@ class LinearMultiTask(MultiTaskEstimator):
         if fitted.drift is not None:
             labels = self._split_task(host_array(X), host_array(task))[1]
             scores = scores + self._drift_levels(X, self._place_rows(scores, labels))
+        if fitted.span is not None:
+            self._warn_far(X)
+        if fitted.history is not None:
+            labels = self._split_task(host_array(X), host_array(task))[1]
+            rows = self._place_rows(scores, labels)
+            scores = self._add_history(scores, X, rows)
         return scores, codes
+
+    def _warn_far(self, X: Any) -> None:
+        """Warn of rows that are later than any that folds have held out."""
+        span, time = self.fitted_.span, self._read_times(X)
+        assert span is not None
+        if time is None:
+            return
+        far = np.count_nonzero(time - span.ends.max() > 1.5 * span.reach)
+        if far:
+            warnings.warn(
+                f"{far:,} of {len(time):,} rows lie further ahead in {span.column!r} "
+                f"than the {span.reach:.4g} that folds have held out: their intervals "
+                "extrapolate.",
+                UserWarning,
+                stacklevel=4,
+            )
+
+    def _add_history(self, scores: Array, X: Any, rows: RowTasks) -> Array:
+        """Forecasts mixed with what the last rows of tasks say."""
+        history, time = self.fitted_.history, self._read_times(X)
+        if history is None or time is None:
+            return scores
+        known = np.where(rows.codes < len(self.tasks_), rows.codes, -1)
+        return history.add(scores, known, time)
 
     def _drift_levels(self, X: Any, rows: RowTasks) -> Array:
         """Levels that drift (n,), at the times of rows; zero for tasks not seen."""
@@ -292,6 +324,9 @@ class LinearMultiTask(MultiTaskEstimator):
             outliers=outliers,
             crossed=crossed,
             drift=posed.levels(coef, solution.intercept),
+            conditional=None
+            if has_outliers
+            else Conditional.of(posed, coef, intercept, data),
             targets_are_columns=self._targets_are_columns,
             library=self._frame_library,
             statistics=kept[-1] if kept else None,
@@ -321,6 +356,44 @@ class LinearMultiTask(MultiTaskEstimator):
         elif family is not None and not has_outliers and fitted.n_classes == 1:
             fitted = replace(fitted, errors=quick_errors(fitted, posed, solution))
         self.fitted_ = fitted
+
+    def update(
+        self, X: object, y: object, *, task: object = None, sample_weight: object = None
+    ) -> Self:
+        """Add new tasks, or new rows of known ones, without another fit.
+
+        Parameters
+        ----------
+        X, y, task, sample_weight
+            Rows as in ``fit``. Tasks that were not seen become known; rows of known
+            tasks count beside those of the fit.
+
+        Returns
+        -------
+        self
+
+        Notes
+        -----
+        Coefficients of these tasks are their conditional means given the shared part,
+        as in a mixed model with known variances: what tasks share (their mean, effects
+        in common, effects of crossed levels, variances, trees) stays as it is. With
+        other losses than the squared one they are conditional modes, and the rows of
+        the fit count by their quadratic approximation. Tasks must be tied to their
+        mean, with lam = 0 unless all effects are in common.
+
+        Examples
+        --------
+        >>> from priormtl import MultiTaskRegressorCV
+        >>> from priormtl.datasets import make_related_tasks
+        >>> X, y, task = make_related_tasks(n_tasks=6, n_features=3, random_state=0)
+        >>> model = MultiTaskRegressorCV(ties="adaptive", fit_intercept="tied")
+        >>> model = model.fit(X[task < 5], y[task < 5], task=task[task < 5])
+        >>> model.update(X[task == 5], y[task == 5], task=task[task == 5]).tasks_
+        array([0, 1, 2, 3, 4, 5])
+        """
+        check_is_fitted(self)
+        self._adopt(update_fitted(self, X, y, task, sample_weight))
+        return self
 
     def coef_frame(self, *, wide: bool = False) -> Any:
         """Return coefficients and intercepts as a data frame.

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -30,7 +29,7 @@ from priormtl.selection import (
     Residuals,
     check_coverage,
     hold_out,
-    score_folds,
+    mix,
 )
 from priormtl.trees import Boosted, ClassTrees, Trees
 
@@ -204,7 +203,7 @@ class _Stacked(BaseEstimator):
             by_trees = np.concatenate([by_trees, [scores + offset]])
             weights, z = min(
                 (
-                    _mix(
+                    mix(
                         family,
                         targets[rows],
                         linear[rows],
@@ -270,7 +269,10 @@ class _Stacked(BaseEstimator):
         """Features and the position of the task in the fit; NaN: unseen."""
         codes, tasks = encode_labels(X.task, len(X))
         positions = np.full(len(tasks), np.nan)
-        known = {task: i for i, task in enumerate(self.model_.fitted_.labels)}
+        fitted = self.model_.fitted_
+        # Trees have not seen tasks that were added later.
+        seen = fitted.labels[: len(fitted.tasks) - fitted.added]
+        known = {task: i for i, task in enumerate(seen)}
         for k, task in enumerate(tasks):
             plain = task.item() if isinstance(task, np.generic) else task
             positions[k] = known.get(plain, np.nan)
@@ -301,6 +303,31 @@ class _Stacked(BaseEstimator):
 
     def _targets(self, y: object) -> Array:
         raise NotImplementedError
+
+    def update(self, X: Encoded, y: object, *, sample_weight: object = None) -> Self:
+        """Add tasks or rows to the linear model; trees stay as they are."""
+        check_is_fitted(self)
+        self.model_.update(X, y, sample_weight=sample_weight)
+        grown: Fitted = self.model_.fitted_
+        mine, known = self.fitted_, self.fitted_.calibration
+        if known is not None and grown.calibration is not None:
+            # Scales are those of mixed predictions.
+            m, scale = len(known.scale), grown.calibration.scale
+            ratio = np.median(known.scale) / np.median(scale[:m])
+            scale = np.concatenate([known.scale, ratio * scale[m:]])
+            known = known._replace(
+                scale=scale,
+                coef=grown.calibration.coef,
+                intercept=grown.calibration.intercept,
+            )
+        self.fitted_ = replace(
+            grown,
+            trees=mine.trees,
+            calibration=known,
+            reliability=mine.reliability,
+            held_out=mine.held_out,
+        )
+        return self
 
     def summary(self, level: float | None = None) -> Any:
         """Summary of the linear model; see :meth:`MultiTaskRegressor.summary`."""
@@ -370,15 +397,15 @@ class StackedRegressor(RegressorMixin, _Stacked):
         assert boosted is not None
         assert held_out.folds is not None
         w, codes = boosted.share, self.model_._find_tasks(X.task, len(y))
-        levels = self.model_._read_levels(X)
-        own, shared = score_folds(X.X, codes, held_out.models, levels)
+        assert held_out.scores is not None
+        own, shared = (part.copy() for part in held_out.scores)
         matrix = self._held_out_matrix(X, held_out)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
         offset = 0.0 if X.offset is None else X.offset
         for k, one in enumerate(trees):
-            own[k] += w * (one.predict(matrix) - own[k]) + offset
-            shared[k] += w * (one.predict(nobody) - shared[k]) + offset
+            own[k] += w * (one.predict(matrix) + offset - own[k])
+            shared[k] += w * (one.predict(nobody) + offset - shared[k])
         # Folds of another question than that of the search are not ordered by time.
         time = X.time if held_out is fitted.held_out else None
         table = Table(X.X, y, codes, tuple(fitted.labels), weight, None, time=time)
@@ -471,42 +498,3 @@ def _has_company(tasks: Array, folds: Index) -> NDArray[np.bool_]:
     codes = np.unique(tasks, return_inverse=True)[1]
     inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
     return np.bincount(inside)[codes] > 1
-
-
-def _mix(
-    family: Family | Squared, y: Array, linear: Array, boosted: Array, shares: Array
-) -> tuple[Array, float]:
-    """Weights of boosters that minimise the loss of held-out rows, and the gain.
-
-    ``linear`` are scores (n,), or (n, K) of K classes; ``boosted`` are those of k
-    boosters, (k, n) or (k, n, K), and ``shares`` (n,) weights of rows. Weights are at
-    least zero and sum to at most one. The gain is in standard errors. Up to
-    one of them, weights are zero; else they are shrunk by 1 − 1/z², where z is that of
-    the weights.
-    """
-    apart, none = boosted - linear, np.zeros(len(boosted))
-
-    def losses(weights: Array) -> Array:
-        loss = family.loss(linear + np.tensordot(weights, apart, 1), y)
-        return shares * (loss if loss.ndim == 1 else loss.sum(axis=1))
-
-    before = losses(none)
-    if len(y) < 2 or not before.any():
-        return none, 0.0
-    found = minimize(
-        lambda weights: float(losses(weights).sum() / before.sum()),
-        np.full(len(none), 0.5 / len(none)),
-        method="SLSQP",
-        bounds=[(0.0, 1.0)] * len(none),
-        constraints={"type": "ineq", "fun": lambda weights: 1.0 - weights.sum()},
-        options={"ftol": 1e-10},
-    )
-    least_share = 1e-3  # of a size; below, it is left out
-    weights = np.where(found.x > least_share, found.x, 0.0)
-    gains = before - losses(weights)
-    error = float(gains.std(ddof=1)) / np.sqrt(len(gains))
-    gain = float(gains.mean()) / error if error > 0.0 else 0.0
-    if gain <= 1.0:
-        return none, gain
-    # Near zero the gain is quadratic in the weights, whose z is twice as large.
-    return weights * (1.0 - (0.5 / gain) ** 2), gain

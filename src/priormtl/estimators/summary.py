@@ -32,6 +32,7 @@ from priormtl.rendering import (
     join_words,
     spell_number,
 )
+from priormtl.selection import Calibration
 from priormtl.uncertainty import StandardErrors
 
 __all__ = [
@@ -131,6 +132,16 @@ class CrossedSummary:
 
 
 @dataclass(frozen=True)
+class HorizonSummary:
+    """Held-out later rows, up to some time after the last training row of the task."""
+
+    horizon: float  # in units of time
+    error: float  # root mean squared error
+    coverage: float  # share of rows in intervals of 90 %
+    rows: int
+
+
+@dataclass(frozen=True)
 class LevelSummary:
     """Effect of one level of a crossed factor, the same in all tasks."""
 
@@ -225,6 +236,7 @@ FRAMES = {
     "columns": ColumnSummary,
     "crossed": CrossedSummary,
     "levels": LevelSummary,
+    "horizons": HorizonSummary,
 }
 
 
@@ -283,6 +295,9 @@ class ModelSummary(Tabled):
     is_stochastic: bool = False  # whether their likelihood was estimated by probes
     levels: tuple[LevelSummary, ...] = ()  # of all crossed factors
     drift: str | None = None  # of levels of tasks in time, in words
+    intervals: str | None = None  # for which rows they hold; None: there are none
+    new_task_error: float | None = None  # held-out error for tasks that are not seen
+    horizons: tuple[HorizonSummary, ...] = ()  # of later rows, where time was given
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -299,12 +314,12 @@ class ModelSummary(Tabled):
         Parameters
         ----------
         table : {"features", "tasks", "strengths", "structures", "statements", \
-"columns", "crossed", "levels"}, default="features"
+"columns", "crossed", "levels", "horizons"}, default="features"
             Selected features, tasks, strengths with the number of candidates,
             structures that cross-validation tried, with their best scores, statements
             of the feature prior, with what they came to, columns of the table, with
-            what they became, crossed factors, or all levels of these, with their
-            effects.
+            what they became, crossed factors, all levels of these, with their
+            effects, or errors and coverage of later rows.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -321,6 +336,11 @@ class ModelSummary(Tabled):
 # summarize_fitted: from what a fit learned to a ModelSummary.
 
 STRENGTHS = ("lam", "theta", "epsilon")
+QUESTION_WORDS = {
+    "rows": "rows like those of the fit",
+    "later": "later rows of each task",
+    "tasks": "rows of new tasks",
+}
 INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
 ROUNDING = 1e-14  # of a mean, relative to it
 
@@ -369,7 +389,7 @@ def summarize_fitted(
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
     features, crossed = _features(fitted, errors, z), fitted.crossed
     search = None if fitted.search is None else summarize_search(fitted.search)
-    theta = None if model is None else model.theta
+    theta, calibration = None if model is None else model.theta, fitted.calibration
     return ModelSummary(
         model=fitted.estimator,
         loss=fitted.loss,
@@ -405,6 +425,9 @@ def summarize_fitted(
         is_stochastic=crossed is not None and crossed.is_stochastic,
         levels=tuple(_levels(fitted, z)),
         drift=_drift(fitted),
+        intervals=calibration and QUESTION_WORDS[calibration.question],
+        new_task_error=calibration and calibration.new_error,
+        horizons=_horizons(calibration),
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
@@ -420,6 +443,14 @@ def _drift(fitted: Fitted) -> str | None:
     sd, half_life = spell_number(fitted.drift.sd), spell_number(fitted.drift.half_life)
     unit = "" if fitted.span is None else f" in units of {fitted.span.column}"
     return f"standard deviation {sd}, half-life {half_life}{unit}"
+
+
+def _horizons(calibration: Calibration | None) -> tuple[HorizonSummary, ...]:
+    table = [] if calibration is None else calibration.horizons.tolist()
+    return tuple(
+        HorizonSummary(horizon, error, share, int(rows))
+        for horizon, error, share, rows in table
+    )
 
 
 def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
@@ -770,12 +801,23 @@ def summary_tables(summary: "ModelSummary") -> list[Table]:
         tables.append(_effect_table(summary))
     if summary.crossed:
         tables += _crossed_tables(summary)
+    if summary.horizons:
+        tables.append(_horizon_table(summary))
     if summary.statements:
         rows = [(one.statement, one.words) for one in summary.statements]
         heads, most = ("statement", "came to"), MOST_FEATURES
         known = build_table("Statements", heads, rows, most=most, what="statements")
         tables.insert(1, known)
     return tables
+
+
+def _horizon_table(summary: "ModelSummary") -> Table:
+    rows = [
+        (one.horizon, one.error, f"{one.coverage:.0%}", one.rows)
+        for one in summary.horizons
+    ]
+    title = "Held-out later rows, by time since the last row of the task"
+    return build_table(title, ("up to", "error", "in 90 % interval", "rows"), rows)
 
 
 def _count(weight: float) -> int | float:
@@ -819,6 +861,8 @@ def _fit_table(summary: "ModelSummary") -> Table:
         ("task prior", summary.task_prior or NOTHING),
         ("feature prior", known),
     ]
+    if summary.intervals is not None:
+        rows.append(("intervals hold for", summary.intervals))
     if summary.outliers is not None:
         shown = ", ".join(str(task) for task in summary.outliers[:MOST_NAMES])
         if len(summary.outliers) > MOST_NAMES:

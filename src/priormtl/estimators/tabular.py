@@ -181,6 +181,27 @@ class TabularPipeline(Pipeline):
         check_is_fitted(self)
         return self.steps[-1][1].summary(level)
 
+    def update(self, X: object, y: object) -> Self:
+        """Add new tasks, or new rows of known ones, without another fit.
+
+        Parameters
+        ----------
+        X : data frame
+            Rows with the columns of the fit.
+        y : (n,) array
+            Their targets.
+
+        Returns
+        -------
+        self
+            The same model; see :meth:`MultiTaskRegressor.update`.
+        """
+        check_is_fitted(self)
+        for _, step in self.steps[:-1]:
+            X = step.transform(X)
+        self.steps[-1][1].update(X, y)
+        return self
+
     @available_if(lambda self: hasattr(self.steps[-1][1], "predict_interval"))
     def predict_interval(self, X: object, *, coverage: float = 0.9) -> Array:
         """Predict intervals that contain a given share of new targets.
@@ -326,7 +347,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: object) -> Encoded:
         """Features and task labels of the rows of a table."""
         check_is_fitted(self, "design_")
-        return self._encode(self._frame(X, reset=False), {})
+        encoded = self._encode(self._frame(X, reset=False), {})
+        self.design_.warn_outside(encoded.X)
+        return encoded
 
     def _encode(self, frame: nw.DataFrame[Any], cells: dict[str, Cells]) -> Encoded:
         labels = self._tasks(frame).to_native()

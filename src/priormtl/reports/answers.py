@@ -88,12 +88,20 @@ def answer_quality(fitted: FittedModel, scores: Scores | None) -> Finding:
 def _answer_search(fitted: FittedModel, search: SearchSummary) -> Finding:
     mean, error = float(search.means[search.best]), search.standard_error
     candidates, splits = search.scores.shape
+    asked = fitted.summary.intervals if fitted.summary.horizons else None
     spread = "" if math.isnan(error) else f" ± {spell(error, 2)}"
     value = f"{search.metric} {spell(mean, 3)}"
     sentence = (
         f"Cross-validated {search.metric} {spell(mean)}{spread} (standard error over "
         f"{count_words(splits, 'split')})."
     )
+    if asked is not None:
+        last = fitted.summary.horizons[-1]
+        sentence += (
+            f" Splits go forward in time, and intervals hold for {asked}: "
+            f"{last.coverage:.0%} of the rows up to {spell(last.horizon, 3)} after the "
+            "last one of their task lie in intervals of 90 %."
+        )
     numbers: dict[str, Number] = {
         "metric": search.metric,
         "cross_validated": mean,

@@ -36,6 +36,7 @@ from priormtl.selection.held_out import (
     refit_folds,
     score_folds,
 )
+from priormtl.selection.history import History, mix
 from priormtl.selection.outlier_search import (
     choose_outliers,
     count_outlier_paths,

@@ -367,6 +367,8 @@ def search_structures(
             if choice == "task_prior" and best.crossed and "crossed" in choices:
                 # Levels that folds may add are estimated with ties to the mean only.
                 structure = replace(structure, crossed=choices["crossed"][0])
+            if structure.crossed and structure.drift is not None:
+                structure = replace(structure, drift=None)  # no model has both
             start = None
             alike = choice in ("smooth", "crossed", "slopes", "drift", "trend")
             if alike and first is not None:

@@ -1,0 +1,143 @@
+"""update: new tasks, and new rows of known ones, given what all tasks share."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from priormtl._arrays import Array, Index
+from priormtl.conditional import Conditional
+from priormtl.data import encode_labels, host_array, read_targets
+from priormtl.fitted import Fitted, task_array
+
+if TYPE_CHECKING:
+    from priormtl.estimators.linear import LinearMultiTask
+
+
+def update_fitted(
+    model: "LinearMultiTask", X: Any, y: Any, task: Any, sample_weight: Any
+) -> Fitted:
+    """What the model has learned after further rows."""
+    fitted = model.fitted_
+    given = fitted.conditional
+    if given is None:
+        raise ValueError(
+            "update needs a model fitted to rows whose tasks are tied to their mean, "
+            'without lam, relations, signs, outlier tasks or drifting levels (ties="'
+            'adaptive", task_prior="mean", lam=0 have it). Fit this one again.'
+        )
+    X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
+    time = model._read_times(X)
+    X, labels = model._split_task(X, task)
+    X, offset = model._split_offset(X)
+    matrix, crossed = model._read_features(X, reset=False), model._read_levels(X)
+    rows = np.asarray(matrix.toarray() if issparse(matrix) else matrix)
+    n = len(rows)
+    if labels is None:
+        raise ValueError("task must be given in update: pass task=labels, one per row.")
+    targets = _read_targets(model, y)
+    weight = np.ones(n)
+    if sample_weight is not None:
+        weight = np.ravel(read_targets(sample_weight, "sample_weight"))
+    for name, values in (("y", targets), ("sample_weight", weight)):
+        if values.shape != (n,) or not np.all(np.isfinite(values)):
+            raise ValueError(
+                f"{name} must be one finite number per row of X: got shape "
+                f"{values.shape} for {n} rows."
+            )
+    known = np.zeros(n) if offset is None else offset
+    if crossed is not None and fitted.crossed is not None:
+        known = known + crossed.forward(fitted.crossed.effects)
+    codes, tasks = encode_labels(labels, n)
+    place = {label: i for i, label in enumerate(fitted.labels)}
+    plain = [t.item() if isinstance(t, np.generic) else t for t in tasks]
+    new = [label for label in plain if label not in place]
+    place |= {label: len(fitted.tasks) + k for k, label in enumerate(new)}
+    positions = np.array([place[label] for label in plain], dtype=np.intp)[codes]
+    given = _grow(given, len(new))
+    family = None if fitted.model is None else fitted.model.family
+    variances = {}
+    for i in np.unique(positions):
+        own = positions == i
+        part = rows[own], targets[own], weight[own], known[own]
+        given = given.extend(int(i), *part, family)
+        variances[int(i)] = given.variance(int(i), rows[own])
+    m = len(fitted.tasks) + len(new)
+    coef, intercept = np.zeros((m, fitted.shape[1])), np.zeros(m)
+    coef[: len(fitted.tasks)], intercept[: len(fitted.tasks)] = (
+        fitted.coef,
+        fitted.intercept,
+    )
+    for i in variances:
+        coef[i], intercept[i] = given.coefficients(i)
+    added = np.bincount(positions, weight, m)
+    grown = replace(
+        fitted,
+        tasks=task_array((*fitted.labels, *new)),
+        coef=coef,
+        intercept=intercept,
+        conditional=given,
+        task_weight=_extend(fitted.task_weight, len(new), 0.0, added),
+        task_effect=_extend(fitted.task_effect, len(new), np.nan),
+        task_r2=_extend(fitted.task_r2, len(new), np.nan),
+        errors=None,  # those of known tasks are no longer right
+        added=fitted.added + len(new),
+    )
+    if fitted.classes is not None:
+        classes = np.vstack(
+            [fitted.classes, np.tile(fitted.classes[:1], (len(new), 1))]
+        )
+        grown = replace(grown, classes=classes)
+    if fitted.calibration is not None:
+        spread = [variances[len(fitted.tasks) + k] for k in range(len(new))]
+        calibration = fitted.calibration.with_tasks(np.array(spread))
+        grown = replace(grown, calibration=calibration)
+    if time is not None and fitted.span is not None:
+        ends = _latest(fitted.span.ends, len(new), positions, time)
+        grown = replace(grown, span=fitted.span._replace(ends=ends))
+    if time is not None and fitted.history is not None:
+        scores = known + np.sum(rows * coef[positions], axis=1) + intercept[positions]
+        history = fitted.history.extend(targets, scores, positions, time, weight, m)
+        grown = replace(grown, history=history)
+    return grown
+
+
+def _read_targets(model: "LinearMultiTask", y: Any) -> Array:
+    """Targets as the loss takes them: numbers, or −1 and +1."""
+    classes = model.fitted_.classes
+    found = np.ravel(model._check_targets(y))
+    if classes is None:
+        return np.asarray(found, dtype=np.float64)
+    if np.any(classes != classes[0]):
+        raise ValueError("update needs the same classes in all tasks.")
+    strange = found[(found != classes[0, 0]) & (found != classes[0, 1])]
+    if len(strange):
+        raise ValueError(
+            f"y must hold the classes {classes[0].tolist()}: got {strange[0]!r}."
+        )
+    return np.where(found == classes[0, 1], 1.0, -1.0)
+
+
+def _grow(given: Conditional, count: int) -> Conditional:
+    """The same with further tasks of which nothing is known."""
+    k = given.right.shape[1]
+    return given._replace(
+        curvature=np.concatenate([given.curvature, np.zeros((count, k, k))]),
+        right=np.concatenate([given.right, np.zeros((count, k))]),
+    )
+
+
+def _extend(
+    values: Array | None, count: int, fill: float, added: Any = 0.0
+) -> Array | None:
+    if values is None:
+        return None
+    return np.concatenate([values, np.full(count, fill)]) + added
+
+
+def _latest(ends: Array, count: int, codes: Index, time: Array) -> Array:
+    """Last time of each task after further rows."""
+    latest = np.concatenate([ends, np.full(count, -np.inf)])
+    np.maximum.at(latest, codes, time)
+    return latest
