@@ -176,8 +176,9 @@ def write_index(names: Sequence[str], machine: Mapping[str, str]) -> None:
         "each page gives the load average before and after. A core that is "
         "shared takes more CPU time for the same work, most of all for fits of a few "
         "milliseconds (we have seen twice as much).\n\n"
-        "[Large fits, on a processor and on a graphics card](gpu.md) and "
-        "[wide tables](width.md) have pages of their own.\n\n"
+        "[Large fits, on a processor and on a graphics card](gpu.md), "
+        "[wide tables](width.md) and [tables of strangers](strangers.md) have pages of "
+        "their own.\n\n"
         f"{goals.to_markdown()}\n\n{about.to_markdown()}\n"
     )
     (FOLDER / "README.md").write_text(page, encoding="utf-8")
