@@ -80,3 +80,14 @@ def test_labels_of_any_kind_are_kept(kind):
     np.testing.assert_allclose(
         weighted.predict_proba(table), model.predict_proba(table), atol=1e-6
     )
+
+
+def test_tasks_of_one_or_two_of_three_classes_share_all():
+    table, y = draw_table(n=120)
+    keep = np.ones(len(y), dtype=bool)
+    for shop, absent in zip("bcdef", ["low", "mid", "high", "low", "mid"], strict=True):
+        keep &= (table["shop"] != shop) | (y != absent)
+    settings = {"smooth": "none", "trees": "none", "cv": 3}
+    model = tabular_model("classifier", task="shop", **settings)
+    model.fit(table[keep], y[keep])
+    assert model.predict_proba(table).shape == (len(table), 3)

@@ -168,13 +168,13 @@ def fit_frame(
 
 
 def shares_classes(frame: Frame, task: str) -> bool:
-    """Whether tasks have the same two classes, or draw on more than two."""
+    """Whether tasks draw on the same classes, not each on two of its own."""
     if len(set(frame.y.tolist())) == 2:
         return True
     seen = dict[object, set[object]]()
     for label, one in zip(frame.X[task].to_pylist(), frame.y.tolist(), strict=True):
         seen.setdefault(label, set()).add(one)
-    return max(map(len, seen.values())) > 2
+    return any(len(classes) != 2 for classes in seen.values())
 
 
 def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:

@@ -55,7 +55,8 @@ def class_table(
 ) -> np.ndarray:
     """Negative and positive class of each task (m, 2).
 
-    With ``several``, and more than two classes in some task, all classes (m, K).
+    With ``several``, and more than two classes in some task, all classes (m, K); also
+    where ``lone_class`` allows tasks of one class and some task is one.
     Where all tasks draw on the same two classes, a task may lack one of them if
     ``lone_class``; else each task must show its own two.
     """
@@ -69,7 +70,8 @@ def class_table(
             f"y must have two classes: got {union.tolist()} in all rows; one class "
             "leaves nothing to learn."
         )
-    if several and max(len(classes) for classes in seen) > 2:
+    most = max(len(classes) for classes in seen)
+    if several and (most > 2 or (lone_class and least == 1)):
         for task, classes in zip(tasks, seen, strict=True):
             if len(classes) < len(union) and not lone_class:
                 absent = np.setdiff1d(union, classes)[:5].tolist()
