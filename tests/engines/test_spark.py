@@ -473,3 +473,46 @@ def test_first_lines_are_short():
     assert first_line(ValueError("  a. \nb")) == "a"
     assert first_line(ValueError("")) == "ValueError"
     assert len(first_line(ValueError("a" * 999))) == 300
+
+
+# Fits of tasks on executors.
+
+
+TASKS = {"task": "school", "target": "score", "weight": "w"}
+
+
+@pytest.mark.parametrize("lam", [0.0, 3.0])
+def test_tasks_are_fitted_where_they_are(session, tmp_path, lam):
+    settings = {"lam": lam, "theta": 0.0, "task_prior": "mean", "standardize": True}
+    settings |= {"fit_intercept": "tied"}
+    if lam == 0.0:
+        settings |= {"ties": "adaptive", "intercept_strength": "adaptive"}
+    frame = mixed_frame()
+    model, again = (priormtl.MultiTaskRegressor(**settings) for _ in range(2))
+    features = COLUMNS["features"]
+    priormtl.engines.fit(again, to_arrow(frame), **TASKS, features=features)
+    table, out = share(session, shuffle(frame, 1), 3), tmp_path / "out"
+    engine.fit(model, table, **TASKS, features=features, n_parts=3)
+    order, back = np.argsort(model.tasks_), np.argsort(again.tasks_)
+    np.testing.assert_allclose(model.coef_[order], again.coef_[back], atol=1e-9)
+    np.testing.assert_allclose(
+        model.intercept_[order], again.intercept_[back], atol=1e-9
+    )
+    found = engine.fit(
+        priormtl.MultiTaskRegressor(**settings),
+        table,
+        **TASKS,
+        features=features,
+        n_parts=2,
+        out=out,
+    )
+    rows = frame.assign(school=frame["school"].where(frame.index > 3, "new"))
+    got = engine.predict(out, share(session, rows, 2)).toPandas().sort_values("id")
+    rows = rows.sort_values("id")
+    known = rows["school"].to_numpy() != "new"
+    want = model.predict(rows[known], task=rows["school"][known])
+    np.testing.assert_allclose(got["prediction"][known], want, atol=1e-9)
+    shared = model.design_.encode(rows[~known]) @ found.shared_coef
+    np.testing.assert_allclose(
+        got["prediction"][~known], shared + found.shared_intercept, atol=1e-9
+    )

@@ -1,6 +1,11 @@
 """Tasks that are fitted where they are have the coefficients of a fit in memory."""
 
+import logging
+import os
+import signal
+
 import dask.dataframe as dd
+import distributed
 import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
@@ -59,10 +64,10 @@ def fit_in_memory(monkeypatch, loss, settings):
 
 
 def assert_same(one, other):
-    order = np.argsort(other.tasks_)
-    np.testing.assert_array_equal(one.tasks_, other.tasks_[order])
-    np.testing.assert_allclose(one.coef_, other.coef_[order], atol=1e-9)
-    np.testing.assert_allclose(one.intercept_, other.intercept_[order], atol=1e-9)
+    a, b = np.argsort(one.tasks_), np.argsort(other.tasks_)
+    np.testing.assert_array_equal(one.tasks_[a], other.tasks_[b])
+    np.testing.assert_allclose(one.coef_[a], other.coef_[b], atol=1e-9)
+    np.testing.assert_allclose(one.intercept_[a], other.intercept_[b], atol=1e-9)
     assert one.objective_ == pytest.approx(other.objective_, rel=1e-9)
 
 
@@ -146,3 +151,36 @@ def test_what_is_not_offered_is_said(tmp_path):
     with pytest.raises(DataFileError, match="'y' must hold 0 and 1"):
         on_dask.fit(MultiTaskClassifier(**SETTINGS), table, **COLUMNS)
     assert not hasattr(model, "coef_")
+
+
+@pytest.mark.slow
+def test_a_killed_worker_changes_nothing(monkeypatch, tmp_path):
+    """Blocks that die with a worker are made again, and count once."""
+    frame = draw()
+    table = dd.from_pandas(frame, npartitions=4)
+    expected, model = make("squared", ADAPTIVE), make("squared", ADAPTIVE)
+    on_dask.fit(expected, table, **COLUMNS)
+    add, passes = on_dask.DaskTasks.add, []
+    with (
+        distributed.LocalCluster(
+            n_workers=2,
+            threads_per_worker=1,
+            processes=True,
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+            local_directory=str(tmp_path),
+        ) as cluster,
+        distributed.Client(cluster, set_as_default=False) as client,
+    ):
+
+        def killing(tasks, step):
+            passes.append(step)
+            if len(passes) == 3:
+                worker = next(iter(cluster.workers.values()))
+                os.kill(worker.pid, signal.SIGKILL)
+            return add(tasks, step)
+
+        monkeypatch.setattr(on_dask.DaskTasks, "add", killing)
+        on_dask.fit(model, table, **COLUMNS, client=client)
+    assert len(passes) > 3
+    assert_same(expected, model)

@@ -7,16 +7,20 @@ that no row counts twice. What Spark reports on many lines, in two languages, be
 one sentence.
 """
 
+import os
+import pickle
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
+from threadpoolctl import threadpool_limits
 
-from priormtl.data import check_min_rows
+from priormtl.data import Block, Sums, add_sums, check_min_rows, find_task_columns
+from priormtl.design import Design
 from priormtl.engines.batches import (
     Partial,
     Summary,
@@ -27,11 +31,29 @@ from priormtl.engines.batches import (
 from priormtl.engines.dask import naming_partition
 from priormtl.engines.files import shorten
 from priormtl.engines.schema import Schema
+from priormtl.engines.task_blocks import (
+    TASK,
+    CoefFolder,
+    Estimator,
+    Learned,
+    Recipe,
+    check_fit_schema,
+    join_all,
+    loss_of,
+    new_folder,
+    number_layout,
+    read_layout,
+    write_part,
+    write_shared,
+)
 from priormtl.exceptions import DataFileError, ModelFileError
 
 # Partitions after each round of merges. Each number divides the one before, so that
 # what was merged in eight places comes together in one.
 LEVELS = (64, 8, 1)
+MERGES = 8  # places where sums of parts come together
+# Types of columns that hold numbers, as Spark names them.
+NUMBERS = re.compile(r"(tinyint|smallint|int|bigint|float|double|boolean)$")
 LARGEST = 2**31 - 2**16  # bytes of a Spark value, with room for what surrounds it
 # File and reason, as Spark 4 reports them, then as 3.5 does.
 FILES = (
@@ -42,6 +64,7 @@ FILES = (
 )
 
 Frame: TypeAlias = Any  # of Spark, which is not installed where types are checked
+Item = TypeVar("Item")
 Step = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
@@ -94,13 +117,7 @@ def summarize(
     """
     check_min_rows(min_rows)
     schema = Schema.of(schema, **columns)
-    try:
-        import pyspark  # noqa: F401, PLC0415
-    except ImportError:
-        raise ImportError(
-            "priormtl.engines.spark needs pyspark: pip install 'priormtl[spark]'",
-            name="pyspark",
-        ) from None
+    _need_pyspark()
     narrow = _narrow(schema, where, table)
     names = list(schema.used_columns(table.columns))
     # A tree of steps, from the partitions to one row.
@@ -140,16 +157,270 @@ def _map(table: Frame, step: Step) -> Frame:
         return table.mapInArrow(step, "number int, content binary")
 
 
+# Fits of tasks on the executors that hold them.
+
+
+def fit(
+    model: Estimator,
+    table: Frame,
+    schema: Schema | None = None,
+    *,
+    out: str | os.PathLike[str] | None = None,
+    n_parts: int | None = None,
+    min_rows: int = 1,
+    **columns: Any,
+) -> Learned:
+    """Fit many tasks to a Spark table, whose rows stay on the executors.
+
+    Rows are repartitioned by task once, and become blocks of tasks that executors keep
+    (in memory, or on their disks). Then every step of the fit is one job, which sends
+    sums of d × d numbers to the driver; what a lost executor held is made again.
+
+    Parameters
+    ----------
+    model : MultiTaskRegressor or MultiTaskClassifier
+        With ``task_prior="mean"`` (or None and ``lam`` above zero). It is fitted,
+        unless ``out`` is given. Targets of classifiers are 0 and 1.
+    table : pyspark.sql.DataFrame
+        Results do not depend on the partitioning.
+    schema, min_rows, **columns
+        See :func:`priormtl.engines.summarize`.
+    out : path, optional
+        New or empty folder that executors reach under the same path. Coefficients are
+        written there as Parquet files instead of being collected: a column of tasks,
+        the intercept, and a column per feature. See :func:`predict`.
+    n_parts : int, optional
+        Parts into which tasks are divided; by default ``spark.sql.shuffle.partitions``.
+
+    Returns
+    -------
+    PartitionedFit
+        What tasks share, how they deviate from it, objective and duality gap.
+    """
+    schema = Schema.of(schema, **columns)
+    check_fit_schema(schema)
+    check_min_rows(min_rows)
+    _need_pyspark()
+    place = None if out is None else new_folder(out)
+    narrow = _narrow(schema, None, table)
+    names = list(schema.used_columns(table.columns))
+    features = schema.feature_columns(table.columns)
+    schema = Schema.of(schema, features=features)
+    types = dict(table.dtypes)
+    if all(NUMBERS.match(types[name]) for name in features):
+        layout = number_layout(features)
+    else:
+        step = partial(_layouts_of, schema, names)
+        layout = join_all(pickle.loads(x) for x in _collect(_map(narrow, step)))
+    own = [f"c{names.index(name)}" for name in find_task_columns(schema.task, names)]
+    divided = narrow.repartition(*([n_parts] if n_parts else []), *own)
+    recipe = Recipe(schema, layout, loss_of(model), min_rows)
+    tasks = SparkTasks.keep(_map(divided, partial(_blocks_of, recipe, names)))
+    design = layout.design(schema)
+    try:
+        found = model.fit_blocks(tasks, design, collect=place is None)
+        if place is not None:
+            step = partial(_write_blocks, found, design, place)
+            _collect(_map(tasks.blocks, step))
+            write_shared(found, design, place)
+    finally:
+        tasks.release()
+    return found
+
+
+def predict(folder: str | os.PathLike[str], table: Frame) -> Frame:
+    """Predict the rows of a Spark table by a join with coefficients that were written.
+
+    Parameters
+    ----------
+    folder : path
+        What :func:`fit` has written (``out``).
+    table : pyspark.sql.DataFrame
+        Rows, with the columns of tasks and features. Rows of unseen tasks get what
+        tasks share.
+
+    Returns
+    -------
+    pyspark.sql.DataFrame
+        The table with a column "prediction": expected targets, or probabilities of
+        class 1.
+    """
+    _need_pyspark()
+    from pyspark.sql.types import DoubleType, StructField, StructType  # noqa: PLC0415
+
+    known = CoefFolder.open(folder)
+    task, renamed = str(known.design.task), known.renamed()
+    coefs = table.sparkSession.read.parquet(*known.files())
+    # Names that Spark can map over; "\0" is none of them.
+    plain = {name: f"coef_{k}_" for k, name in enumerate(renamed)}
+    quoted = {name: f"`{name.replace('`', '``')}`" for name in (TASK, *renamed)}
+    coefs = coefs.selectExpr(
+        f"{quoted[TASK]} AS coef_task_",
+        *(f"{quoted[name]} AS {short}" for name, short in plain.items()),
+    )
+    joined = table.join(coefs, table[task] == coefs["coef_task_"], "left")
+    joined = joined.drop("coef_task_")
+    fields = [*table.schema.fields, StructField("prediction", DoubleType())]
+    back = {short: renamed[name] for name, short in plain.items()}
+    step = partial(_predictions, known, list(table.columns), back)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return joined.mapInArrow(step, StructType(fields))
+
+
+class SparkTasks(NamedTuple):
+    """Blocks of tasks that executors keep, a row for each."""
+
+    blocks: Frame  # number of the part, and blocks as bytes
+    kept: list[Frame]  # what must be released
+
+    @classmethod
+    def keep(cls, blocks: Frame, kept: list[Frame] | None = None) -> "SparkTasks":
+        """Blocks, computed once and kept."""
+        from pyspark import StorageLevel  # noqa: PLC0415
+
+        blocks = blocks.persist(StorageLevel.MEMORY_AND_DISK)
+        return cls(blocks, [*(kept or []), blocks])
+
+    def add(self, step: Callable[[Block], Sums]) -> Sums:
+        sums = _map(self.blocks, partial(_add_blocks, step))
+        groups = sums.repartition(MERGES, "number").sortWithinPartitions("number")
+        found = add_sums(pickle.loads(x) for x in _collect(_map(groups, _add_parts)))
+        if not found:
+            raise ValueError("there must be rows to learn from: the table has none.")
+        return found
+
+    def collect(self, step: Callable[[Block], Item]) -> list[Item]:
+        rows = _collect(_map(self.blocks, partial(_map_blocks, step)))
+        return [pickle.loads(row) for row in rows]
+
+    def mapped(self, step: Callable[[Block], Block]) -> "SparkTasks":
+        return SparkTasks.keep(_map(self.blocks, partial(_map_blocks, step)), self.kept)
+
+    def release(self) -> None:
+        """Let executors forget the blocks."""
+        for blocks in self.kept:
+            blocks.unpersist()
+        self.kept.clear()
+
+
+def _collect(table: Frame) -> list[bytes]:
+    """Contents of all rows, in the order of their parts."""
+    with plain_errors():
+        rows = table.collect()
+    return [
+        bytes(row["content"]) for row in sorted(rows, key=lambda row: row["number"])
+    ]
+
+
+def _need_pyspark() -> None:
+    try:
+        import pyspark  # noqa: F401, PLC0415
+    except ImportError:
+        raise ImportError(
+            "priormtl.engines.spark needs pyspark: pip install 'priormtl[spark]'",
+            name="pyspark",
+        ) from None
+
+
+def _part() -> int:
+    """Number of the part that this executor works on."""
+    from pyspark import TaskContext  # noqa: PLC0415
+
+    context = TaskContext.get()
+    return 0 if context is None else int(context.partitionId())
+
+
+def _row(content: bytes, number: int) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [pa.array([number], pa.int32()), pa.array([content], pa.binary())],
+        schema=pa.schema([("number", pa.int32()), ("content", pa.binary())]),
+    )
+
+
+def _contents(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    for batch in batches:
+        for cell in batch.column(1):
+            yield pickle.loads(cell.as_buffer())
+
+
+def _layouts_of(
+    schema: Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    layouts = []
+    with naming_partition(f"partition {_part()}"):
+        for batch in batches:
+            table = pa.Table.from_batches([batch]).rename_columns(names)
+            layouts.append(read_layout(schema, table))
+        if any(layout is not None for layout in layouts):
+            yield _row(pickle.dumps(join_all(layouts)), _part())
+
+
+def _blocks_of(
+    recipe: Recipe, names: Sequence[str], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    tables = [pa.Table.from_batches([batch]).rename_columns(names) for batch in batches]
+    if tables:
+        with naming_partition("a part of the tasks"):
+            blocks = recipe.blocks(pa.concat_tables(tables))
+        for block in blocks:
+            yield _row(pickle.dumps(block, protocol=5), _part())
+
+
+def _add_blocks(
+    step: Callable[[Block], Sums], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    with threadpool_limits(1, user_api="blas"):
+        sums = add_sums(step(block) for block in _contents(batches))
+    if sums:
+        yield _row(pickle.dumps(sums, protocol=5), _part())
+
+
+def _add_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    sums = add_sums(_contents(batches))
+    if sums:
+        yield _row(pickle.dumps(sums, protocol=5), _part())
+
+
+def _map_blocks(
+    step: Callable[[Block], Any], batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    with threadpool_limits(1, user_api="blas"):
+        for block in _contents(batches):
+            yield _row(pickle.dumps(step(block), protocol=5), _part())
+
+
+def _write_blocks(
+    found: Learned, design: Design, place: str, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    number = _part()
+    count = write_part(
+        found, design, place, f"part-{number:05d}.parquet", _contents(batches)
+    )
+    yield _row(pickle.dumps(count), number)
+
+
+def _predictions(
+    known: CoefFolder,
+    names: list[str],
+    back: dict[str, str],
+    batches: Iterable[pa.RecordBatch],
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        table = pa.Table.from_batches([batch])
+        renamed = [back.get(name, name) for name in table.column_names]
+        found = known.predict(table.rename_columns(renamed))
+        rows = table.select(names).append_column("prediction", pa.array(found))
+        yield from rows.to_batches()
+
+
 # Steps that executors do.
 
 
 def summarize_partition(
     schema: Schema, names: Sequence[str], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    from pyspark import TaskContext  # noqa: PLC0415
-
-    context = TaskContext.get()
-    number = 0 if context is None else int(context.partitionId())
+    number = _part()
     tables = (pa.Table.from_batches([b]).rename_columns(names) for b in batches)
     with naming_partition(f"partition {number}"):
         total = accumulate_batches(schema, tables)
@@ -173,10 +444,7 @@ def merge_partitions(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 def _as_row(number: int, total: Partial) -> pa.RecordBatch:
     content = to_bytes(total)
     refuse_large(len(content), total.parts[0].shape)
-    return pa.RecordBatch.from_arrays(
-        [pa.array([number], pa.int32()), pa.array([content], pa.binary())],
-        schema=pa.schema([("number", pa.int32()), ("content", pa.binary())]),
-    )
+    return _row(content, number)
 
 
 def refuse_large(size: int, shape: tuple[int, int]) -> None:
