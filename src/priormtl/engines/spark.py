@@ -51,7 +51,6 @@ from priormtl.exceptions import DataFileError, ModelFileError
 # Partitions after each round of merges. Each number divides the one before, so that
 # what was merged in eight places comes together in one.
 LEVELS = (64, 8, 1)
-MERGES = 8  # places where sums of parts come together
 # Types of columns that hold numbers, as Spark names them.
 NUMBERS = re.compile(r"(tinyint|smallint|int|bigint|float|double|boolean)$")
 LARGEST = 2**31 - 2**16  # bytes of a Spark value, with room for what surrounds it
@@ -283,9 +282,9 @@ class SparkTasks(NamedTuple):
         return cls(blocks, [*(kept or []), blocks])
 
     def add(self, step: Callable[[Block], Sums]) -> Sums:
-        sums = _map(self.blocks, partial(_add_blocks, step))
-        groups = sums.repartition(MERGES, "number").sortWithinPartitions("number")
-        found = add_sums(pickle.loads(x) for x in _collect(_map(groups, _add_parts)))
+        # A few kilobytes from each part: rounds of merges would take longer.
+        rows = _collect(_map(self.blocks, partial(_add_blocks, step)))
+        found = add_sums(pickle.loads(row) for row in rows)
         if not found:
             raise ValueError("there must be rows to learn from: the table has none.")
         return found
@@ -372,12 +371,6 @@ def _add_blocks(
 ) -> Iterator[pa.RecordBatch]:
     with threadpool_limits(1, user_api="blas"):
         sums = add_sums(step(block) for block in _contents(batches))
-    if sums:
-        yield _row(pickle.dumps(sums, protocol=5), _part())
-
-
-def _add_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    sums = add_sums(_contents(batches))
     if sums:
         yield _row(pickle.dumps(sums, protocol=5), _part())
 
