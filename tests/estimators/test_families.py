@@ -339,3 +339,22 @@ def test_standard_errors_are_those_of_generalised_linear_models(loss):
     np.testing.assert_allclose(
         twice.fitted_.errors.coef, ours.fitted_.errors.coef, rtol=1e-4
     )
+
+
+def test_intervals_of_counts_with_crossed_factors():
+    frame, y = table(m=6, n=60)
+    frame["level"] = [f"v{k}" for k in np.arange(len(y)) % 25]
+    columns = ["a", "level", "task"]
+    ours = MultiTaskRegressorCV(
+        lams=(0.0,),
+        epsilons=(1.0,),
+        ties="adaptive",
+        fit_intercept="tied",
+        task_prior="mean",
+        task="task",
+        crossed="level",
+        loss="poisson",
+        cv=3,
+    ).fit(frame[columns], y)
+    ends = ours.predict_interval(frame[columns])
+    assert 0.85 < np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])) < 0.99

@@ -80,7 +80,7 @@ def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     assert folds is not None
     effects = np.zeros(0) if final.crossed is None else final.crossed.effects
     added = folds.effects
-    if len(added) < len(folds.coef):  # folds without crossed factors
+    if added.shape != (len(folds.coef), len(effects)):  # none were kept
         added = np.zeros((len(folds.coef), len(effects)))
     whole = FoldModels(
         np.concatenate([final.coef[np.newaxis], folds.coef]),

@@ -82,6 +82,8 @@ def read_learned(fitted: Fitted, per: Per = "unit") -> Learned:
     outcome = "target"
     if fitted.is_classifier:
         outcome = "log-odds" if fitted.loss == "logistic" else "score"
+    elif fitted.loss != "squared":
+        outcome = "log of the mean target"
     return Learned(
         fitted.coef.T * scale[:, np.newaxis],
         fitted.names,
