@@ -11,6 +11,7 @@ GPU := .venv-gpu
 # A test that waits for a cluster that will not come ends the run, and says where.
 NO_HANGING := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# --no-compile: Python compiles what is imported, a small part of what is installed.
 # Two workers must not each start as many threads as there are cores; the second
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
@@ -86,11 +87,11 @@ $(VENV)/.reproduce: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.docs: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[docs]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[docs]'
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install --quiet --editable '.[dev]'
+	$(BIN)/pip install --quiet --no-compile --editable '.[dev]'
 	touch $@
 
 $(BENCH)/.ready: pyproject.toml
@@ -102,7 +103,7 @@ $(BENCH)/.ready: pyproject.toml
 $(SPARK)/.ready: pyproject.toml
 	$(PYTHON) -m venv $(SPARK)
 	$(SPARK)/bin/pip install --quiet --upgrade pip
-	$(SPARK)/bin/pip install --quiet --editable '.[spark]' 'pytest>=9'
+	$(SPARK)/bin/pip install --quiet --no-compile --editable '.[spark]' 'pytest>=9'
 	touch $@
 
 $(GPU)/.ready: pyproject.toml

@@ -17,7 +17,7 @@ from priormtl import archive
 from priormtl.archive import pack_archive, read_archive, unpack_archive, write_archive
 from priormtl.exceptions import ModelFileError
 
-LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
+LAW = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 KIND = "test"
 SETTINGS = {"lam": 0.1, "names": ["a", "b"], "nested": {"none": None, "yes": True}}
 ARRAYS = {

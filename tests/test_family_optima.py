@@ -16,7 +16,7 @@ from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
 
 PER_BATCH = 20
 # 60 problems in the quick tests, the other 340 in the slow ones.
-BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 3 else ()) for k in range(20)]
+BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 1 else ()) for k in range(10)]
 FAMILIES = ("poisson", "gamma", "negative_binomial", "logistic", "multinomial")
 
 

@@ -17,7 +17,7 @@ from priormtl import (
 )
 
 LAW = settings(
-    max_examples=40,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.function_scoped_fixture],

@@ -293,7 +293,9 @@ def test_classes_are_learned_even_if_tasks_show_one():
         assert np.mean(model.predict(table) == classes) > 0.85
 
 
-@pytest.mark.parametrize("trees", ["none", "auto"])
+@pytest.mark.parametrize(
+    "trees", ["none", pytest.param("auto", marks=pytest.mark.slow)]
+)
 def test_saved_pipelines_predict_the_same(tmp_path, trees):
     table, y = products(200)
     table["colour"] = np.where(table["a"] > 0, "red", "blue")

@@ -99,6 +99,7 @@ def test_curves_are_compared_with_straight_lines(curve, words):
     assert found["x"].verdict == "agrees"
 
 
+@pytest.mark.slow
 def test_the_command_audits_a_model_of_a_table(tmp_path):
     X, y, task = draw(4)
     table = X.assign(shop=[f"shop {t}" for t in task], sales=y)

@@ -15,7 +15,6 @@ from priormtl import baselines, save
 from priormtl.baselines import (
     BASELINES,
     CLASSIFIERS,
-    MKMTLClassifier,
     TunedClassifier,
     TunedRegressor,
 )
@@ -25,16 +24,19 @@ from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
 
 REGRESSORS = pytest.mark.parametrize("name", BASELINES)
-# MKMTL fits its classes as numbers: the slowest of them.
-SLOW = pytest.param(MKMTLClassifier, marks=pytest.mark.slow)
-OTHERS = [kind for kind in CLASSIFIERS.values() if kind is not MKMTLClassifier]
 BOTH = pytest.mark.parametrize(
-    "kind", [*BASELINES.values(), *OTHERS, SLOW], ids=lambda kind: kind.__name__
+    "kind",
+    [
+        # The slowest of them.
+        pytest.param(kind, marks=pytest.mark.slow if "MKMTL" in kind.__name__ else ())
+        for kind in (*BASELINES.values(), *CLASSIFIERS.values())
+    ],
+    ids=lambda kind: kind.__name__,
 )
 # What all methods share, such as reading data, is tested on one of each kind.
 A_FEW = pytest.mark.parametrize(
     "kind",
-    [baselines.DMTL, baselines.MTFLClassifier, baselines.FedEM, baselines.MKMTL],
+    [baselines.DMTL, baselines.MTFLClassifier, baselines.FedEM],
     ids=lambda kind: kind.__name__,
 )
 

@@ -35,7 +35,7 @@ from priormtl.data.labels import (
     merge_tasks,
 )
 
-LAW = settings(max_examples=100, deadline=None, derandomize=True, database=None)
+LAW = settings(max_examples=40, deadline=None, derandomize=True, database=None)
 
 LABELS = st.one_of(
     st.lists(st.text(max_size=3), min_size=1),

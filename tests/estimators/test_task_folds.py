@@ -28,7 +28,7 @@ from priormtl.baselines import compare
 from priormtl.datasets import make_related_tasks
 from priormtl.exceptions import FoldsError
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+LAW = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from priormtl.selection import (
     task_places,
 )
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+LAW = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 
 def table_of(codes, y=None, weight=None, tasks=None, d=2):

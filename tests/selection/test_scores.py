@@ -18,7 +18,7 @@ from priormtl.selection import (
     validation_errors,
 )
 
-LAW = settings(max_examples=60, deadline=None, derandomize=True, database=None)
+LAW = settings(max_examples=30, deadline=None, derandomize=True, database=None)
 
 
 def models(data, count=4, seed=1):
