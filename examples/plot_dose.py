@@ -60,7 +60,7 @@ models = {
 print("patients" + "".join(f"{name:>14}" for name in models))
 for patients in (5, 10, 40):
     errors = []
-    for seed in range(8):
+    for seed in range(4):
         X, y, train = make_trial(patients, seed)
         fits = [fit(X[train], y[train], p, **s) for p, s in models.values()]
         missed = [(model.predict(X[~train]) - y[~train]) ** 2 for model in fits]
