@@ -47,8 +47,10 @@ def test_numbers_are_predicted_by_task(name):
     again = clone(model).fit(X[~test], y[~test], task=task[~test])
     predicted = model.predict(X[test], task=task[test])
     np.testing.assert_array_equal(predicted, again.predict(X[test], task=task[test]))
-    with pytest.raises(ValueError, match="unknown task"):
-        model.predict(X[:1], task=["t99"])
+    # New tasks are predicted without what tasks add, whatever their label.
+    new, other = model.predict(X[[0, 0]], task=["t99", "s"])
+    assert np.isfinite(new)
+    assert new == other
 
 
 @pytest.mark.parametrize("name", [name for name in WAYS if USUAL[name].classifies])
