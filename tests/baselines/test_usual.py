@@ -12,9 +12,9 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import log_loss
 
 from priormtl.baselines import USUAL, UsualClassifier, UsualRegressor, usual
-from priormtl.baselines.usual import Rows, fit_logistic_intercepts
+from priormtl.baselines.usual import Rows, fit_last_value, fit_logistic_intercepts
 
-WAYS = [name for name in USUAL if name != "last-value"]
+WAYS = [name for name in USUAL if name != "last-value"]  # it needs times
 
 
 def require(name):
@@ -66,6 +66,15 @@ def test_classes_have_probabilities(name):
     np.testing.assert_allclose(shares.sum(axis=1), 1.0)
     assert log_loss(labels[test], np.clip(shares, 1e-3, 1 - 1e-3)) < 0.45
     assert model.score(X[test], labels[test], task=task[test]) > 0.8
+
+
+def test_the_last_value_is_the_mean_of_the_last_time():
+    y, codes = np.array([1.0, 2.0, 4.0, 7.0, 5.0]), np.array([0, 0, 0, 1, 1])
+    rows = Rows(np.zeros((5, 1)), y, codes, 2, None, np.array([1.0, 3, 3, 2, 1]))
+    predict = fit_last_value(rows, classify=False)
+    np.testing.assert_array_equal(predict(np.zeros((2, 1)), np.arange(2)), [3.0, 7.0])
+    with pytest.raises(ValueError, match="needs the column of time"):
+        UsualRegressor("last-value").fit(rows.X, y, task=codes)
 
 
 @pytest.mark.parametrize("name", ["ridge-dummies", "mixed-slopes", "random-forest"])
