@@ -175,7 +175,6 @@ def test_texts_that_are_no_categories_are_left_out():
         (lambda: quick(smooth={"age": "day"}).fit(*shops(40)), "a period above 0"),
         (lambda: quick(smooth=["colour"]).fit(*shops(40)), "'colour' holds text"),
         (lambda: quick(smooth=["open"]).fit(*shops(40)), "'open' has 2"),
-        (lambda: quick().fit(shops(40)[0][["shop"]], shops(40)[1]), "needs features"),
     ],
 )
 def test_bad_arguments_are_named(build, match):

@@ -14,6 +14,7 @@ from priormtl.model import Model, Solver
 from priormtl.selection import (
     Candidate,
     Grid,
+    SearchFold,
     SearchResult,
     Setup,
     StatisticsError,
@@ -34,7 +35,7 @@ ERRORS = [
     StatisticsError(summarize_tasks(random_tasks("stacked", seed + 100)))
     for seed in range(3)
 ]
-FOLDS = [(random_tasks("stacked", seed), score) for seed, score in enumerate(ERRORS)]
+FOLDS = [SearchFold(random_tasks("stacked", k), e) for k, e in enumerate(ERRORS)]
 
 
 def setup(model=MODEL, grid=GRID, folds=FOLDS, **parts):
@@ -51,7 +52,7 @@ def test_every_score_is_that_of_its_own_solution(result):
     assert result.scores.shape == (12, 3)
     for c, (epsilon, lam, theta, *_) in enumerate(result.candidates()):
         model = replace(MODEL, lam=lam, theta=theta, epsilon=epsilon)
-        for k, (data, score) in enumerate(FOLDS):
+        for k, (data, score, _) in enumerate(FOLDS):
             posed = model.pose(data)
             alone = SOLVER.solve(posed.problem)
             coefs = (alone.coef.T / posed.scale)[np.newaxis]
@@ -120,19 +121,18 @@ def test_processes_change_no_bit(result, in_processes):
 
 
 def test_what_cannot_be_sent_is_done_here(result, in_processes):
-    folds = [(data, Unsendable(score)) for data, score in FOLDS]
+    folds = [fold._replace(score=Unsendable(fold.score)) for fold in FOLDS]
     found = search([setup(folds=folds)], SOLVER, n_jobs=2)
     np.testing.assert_array_equal(found.scores, result.scores)
 
 
 def test_errors_of_processes_reach_the_caller(in_processes):
-    score = FOLDS[0][1]
+    fold = FOLDS[0]
 
     def fail(coefs, intercepts):
         raise ZeroDivisionError("on purpose")
 
-    data = FOLDS[0][0]
-    bad = setup(folds=[(data, score), (data, score), (data, fail)])
+    bad = setup(folds=[fold, fold, fold._replace(score=fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         search([bad], SOLVER, n_jobs=2)
 
@@ -165,7 +165,7 @@ def test_errors_reach_the_caller(n_jobs):
     def fail(coefs, intercepts):
         raise ZeroDivisionError("on purpose")
 
-    bad = setup(folds=[(FOLDS[0][0], fail)])
+    bad = setup(folds=[FOLDS[0]._replace(score=fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
         search([bad], SOLVER, n_jobs=n_jobs)
 
@@ -177,7 +177,7 @@ def test_fits_that_miss_the_tolerance_are_counted(result):
 
 
 def test_statistics_are_all_a_trial_needs(result):
-    folds = [(condense(data), score) for data, score in FOLDS]
+    folds = [fold._replace(train=condense(fold.train)) for fold in FOLDS]
     by_statistics = search([setup(folds=folds)], SOLVER)
     np.testing.assert_allclose(by_statistics.scores, result.scores, rtol=1e-9)
 
