@@ -76,7 +76,8 @@ def test_what_was_chosen_is_told(fitted):
     assert "Held-out root mean squared error over 5 folds" in lines[4]
     assert "mean of each task alone" in lines[4]
     assert "% lower)" in lines[4]
-    assert "Relative duality gap" in lines[5]
+    assert lines[5] == "Intervals hold for rows like those of the fit."
+    assert "Relative duality gap" in lines[6]
     assert f"Next: priormtl report {out}" in lines[-1]
 
 
