@@ -224,8 +224,10 @@ def test_the_column_of_tasks_is_drawn_task_by_task(tabular):
     np.testing.assert_allclose(np.sort(drawn), np.sort(model[-1].task_effect_))
     table, y = exams(n=200, classify=True)
     classifier = MultiTaskClassifier(task="school").fit(table[["hours", "school"]], y)
-    with pytest.raises(ValueError, match="no standard errors"):
-        plot_effect(classifier, "school")
+    drawn = np.concatenate(
+        [line.get_xdata() for line in plot_effect(classifier, "school").lines[1:]]
+    )
+    np.testing.assert_allclose(np.sort(drawn), np.sort(classifier.task_effect_))
 
 
 def test_linear_models_with_crossed_factors_have_plots():

@@ -576,7 +576,7 @@ def test_defaults_are_fast_and_installed(monkeypatch):
     found = set(list_methods()) - set(find("default"))
     assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "last-value"}
     found = set(list_methods()) - set(find("default", classify=True))
-    assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "mixed-slopes"}
+    assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "mixed-slopes", "last-value"}
     with pytest.raises(ImportError, match=r"gpboost needs .* pip install gpboost"):
         find("gpboost")
     with pytest.raises(ValueError, match="mixed-slopes needs numbers"):

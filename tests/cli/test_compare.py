@@ -185,7 +185,7 @@ def test_slow_and_absent_methods_are_named(table, monkeypatch):
     assert told in run(*words).stdout
     assert "Left out" not in ask(table).stdout
     monkeypatch.setattr(usual, "find_spec", lambda name: name != "gpboost" or None)
-    assert "gpboost (not installed)." in run(*words).stdout
+    assert "gpboost (not installed)" in run(*words).stdout
 
 
 def test_absent_packages_are_one_sentence(table, monkeypatch):

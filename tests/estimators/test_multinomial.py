@@ -10,7 +10,6 @@ from sklearn.metrics import log_loss
 from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
-    MultiTaskClassifierCV,
     load,
     save,
 )
@@ -113,15 +112,9 @@ def test_pairs_of_classes_stay_binary():
         ({"penalty": "nuclear"}, 'penalty must be "l21" with 3 classes'),
         ({"outlier_tasks": True}, "outlier_tasks must be False with 3 classes"),
         ({"solver": "fista"}, 'solver must be "auto" with this loss'),
-        ({"ties": "adaptive"}, "must not be adaptive with 3 classes"),
         ({"loss": "squared"}, "Only binary classification is supported"),
     ],
 )
 def test_what_is_not_offered(settings, match):
     with pytest.raises(ValueError, match=match):
         fit(**settings)
-
-
-def test_searches_take_two_classes():
-    with pytest.raises(ValueError, match="Only binary classification is supported"):
-        MultiTaskClassifierCV().fit(X, Y, task=TASK)

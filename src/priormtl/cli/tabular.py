@@ -209,7 +209,7 @@ def describe(
     linear = linear_part(model)
     summary = linear.summary()
     # Intervals are those of the whole model, trees included.
-    shown = summarize_fitted(last.fitted_)
+    shown = summarize_fitted(last.fitted_.by_class())
     structure = dict(linear.structure_)
     shape = structure.pop("smooth", "varying")  # of all curves
     names, curves = linear.design_.names, curves_of(linear.feature_prior_)

@@ -247,7 +247,7 @@ def fit(
     >>> model = MultiTaskRegressor(0.0, task_prior="mean", fit_intercept=False)
     >>> found = dask.fit(model, table, task="shop", target="y")
     >>> model.coef_.round(1).tolist(), found.shared_coef.round(1).tolist()
-    ([[2.1], [2.9]], [2.5])
+    ([[2.0], [3.0]], [2.5])
     """
     schema = Schema.of(schema, **columns)
     check_fit_schema(schema)

@@ -37,6 +37,14 @@ def read_labels(y: object) -> np.ndarray:
     return labels
 
 
+def count_classes(y: object) -> int:
+    """How many different labels there are, where rows without weight may lack one."""
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    labels = _values(series) if isinstance(series, nw.Series) else np.asarray(y)
+    known = labels.ravel()[~_missing(labels.ravel())]
+    return len(set(known.tolist()))
+
+
 def _values(column: Any) -> np.ndarray:
     """Labels of a column; NumPy alone would make text of what is missing."""
     items = column.to_list()

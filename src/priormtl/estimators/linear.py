@@ -386,7 +386,7 @@ class LinearMultiTask(MultiTaskEstimator):
         >>> from priormtl import MultiTaskRegressorCV
         >>> from priormtl.datasets import make_related_tasks
         >>> X, y, task = make_related_tasks(n_tasks=6, n_features=3, random_state=0)
-        >>> model = MultiTaskRegressorCV(ties="adaptive", fit_intercept="tied")
+        >>> model = MultiTaskRegressorCV(task_prior="mean", ties="adaptive")
         >>> model = model.fit(X[task < 5], y[task < 5], task=task[task < 5])
         >>> model.update(X[task == 5], y[task == 5], task=task[task == 5]).tasks_
         array([0, 1, 2, 3, 4, 5])

@@ -32,7 +32,7 @@ from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.estimators.labels import read_labels
+from priormtl.estimators.labels import count_classes
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.estimators.summary import ModelSummary
 from priormtl.exceptions import absent_name, unknown_name
@@ -311,8 +311,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         crossed = self.crossed
         if self.classify and isinstance(crossed, str) and crossed == "auto":
             # Models of more than two classes have no crossed factors.
-            labels = None if y is None else np.unique(read_labels(y))
-            crossed = "auto" if labels is None or len(labels) <= 2 else "none"
+            n_classes = 0 if y is None else count_classes(y)
+            crossed = "auto" if n_classes <= 2 else "none"
         tasks = find_task_columns(self.task, frame.columns)
         for name in tasks:
             if name not in frame.columns:

@@ -29,7 +29,7 @@ from scipy.special import ndtr, ndtri
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl._numerics import EPS, ROUNDING, SUFFICIENT
+from priormtl._numerics import EPS, ROUNDING, SUFFICIENT, TINY
 from priormtl.data import (
     TaskData,
     TaskStatistics,
@@ -337,10 +337,16 @@ class FamilyFit(WithoutForms):
             means = self.data.task_sums(self.data.weight * known)
             start = self._null_scores - means / self.data.task_weight
         point = FamilyEvaluation(self, coef, scores, start)
+        last = np.inf
         for _ in range(100):
             slope = point.intercept_slope
             if np.all(np.abs(slope) <= 1e-14 * self._units):
                 break
+            # With strong ties rounding is larger: a slope that no longer falls.
+            size = float(np.max(np.abs(slope) / np.maximum(self._units, TINY)))
+            if 0.5 * last < size < 1e-11:
+                break
+            last = size
             closer = self._newton_step(point, slope)
             if closer is None:
                 break
