@@ -507,8 +507,8 @@ def test_tasks_are_fitted_where_they_are(session, tmp_path, lam):
         out=out,
     )
     rows = frame.assign(school=frame["school"].where(frame.index > 3, "new"))
-    got = engine.predict(out, share(session, rows, 2)).toPandas().sort_values("id")
-    rows = rows.sort_values("id")
+    got = engine.predict(out, share(session, rows, 2)).toArrow().to_pandas()
+    got, rows = got.sort_values("id"), rows.sort_values("id")
     known = rows["school"].to_numpy() != "new"
     want = model.predict(rows[known], task=rows["school"][known])
     np.testing.assert_allclose(got["prediction"][known], want, atol=1e-9)
