@@ -124,7 +124,7 @@ class Conditional(NamedTuple):
             "ij,ik->ijk", apart, apart
         )
         h = np.column_stack([rest, products + rest[:, np.newaxis] * apart])
-        if places[:1] != [0]:  # no intercept
+        if not len(places) or places[0] != 0:  # no intercept
             G, h = G[:, 1:, 1:], h[:, 1:]
         return self._replace(curvature=G, right=h)
 

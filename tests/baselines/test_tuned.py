@@ -236,7 +236,7 @@ def test_folds_without_a_class_are_refused(rows):
     labels = y > 0
     first = np.flatnonzero((task == 0) & labels)
     rest = np.setdiff1d(np.arange(len(y)), first)
-    with pytest.raises(ValueError, match="both classes of every task"):
+    with pytest.raises(ValueError, match="all classes of every task"):
         TunedClassifier("clmt", cv=[(rest, first)]).fit(X, labels, task=task)
 
 
