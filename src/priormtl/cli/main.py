@@ -274,8 +274,9 @@ def read_location(text: str) -> Path | str:
 
 
 DATA_HELP = (
-    "Table to read: a CSV, Parquet or Arrow file, a folder of such files, or an "
-    "address such as s3://bucket/folder."
+    "Table to read: a CSV, Parquet, Arrow or JSON lines file, a folder of such files, "
+    "an address such as s3://bucket/folder, a spreadsheet, a Stata, SAS or SPSS file, "
+    "a zip archive, SQLite (data.db#table), or - for the standard input."
 )
 Data = Annotated[Path, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)]
 ModelFile = Annotated[

@@ -141,8 +141,8 @@ def report(
         Option(
             parser=main.read_location,
             metavar="DATA",
-            help="Rows to score, preferably new ones: a CSV, Parquet or Arrow file, a "
-            "folder of such files, or an address.",
+            help="Rows to score, preferably new ones: a table as 'priormtl fit' "
+            "reads it.",
         ),
     ] = None,
     where: main.Where = None,
@@ -222,8 +222,8 @@ def audit(
         Argument(
             parser=main.read_location,
             metavar="DATA",
-            help="Rows that the model was fitted to: a CSV, Parquet or Arrow file, a "
-            "folder of such files, or an address.",
+            help="Rows that the model was fitted to: a table as 'priormtl fit' "
+            "reads it.",
         ),
     ],
     where: main.Where = None,

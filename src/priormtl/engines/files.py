@@ -2,21 +2,25 @@
 
 ``open_files`` lists the files, on disk or in any file system of Arrow, checks that they
 are of one kind, finds out how CSV files are written, and opens them as one Arrow data
-set. What Arrow says about files that it cannot read becomes one sentence that names the
-file and, where possible, column and value.
+set. Spreadsheets, files of statistics packages, zip archives, SQLite and the standard
+input are read whole, by pandas where Arrow has no reader (``read_whole``). What goes
+wrong becomes one sentence that names the file and, where possible, column and value.
 """
 
 import csv as text_csv
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import sqlite3
+import sys
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow import csv, fs
+from pyarrow import csv, feather, fs, parquet
 
 from priormtl.design.columns import StrayTextError
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file
@@ -30,8 +34,11 @@ SUFFIXES = {
     ".csv": "CSV",
     ".tsv": "CSV",
     ".tab": "CSV",
+    ".jsonl": "JSON lines",
+    ".ndjson": "JSON lines",
 }
 COMPRESSED = (".gz", ".bz2")
+CHECKED = 65_536  # bytes that are looked into
 
 
 class Files(NamedTuple):
@@ -52,13 +59,19 @@ class Dialect(NamedTuple):
 
 def open_files(source: object, dialect: Dialect = Dialect()) -> tuple[ds.Dataset, str]:  # noqa: B008
     """Arrow data set of a path, a folder or a list of paths, and its name in errors."""
+    table = read_whole(source, dialect)
+    if table is not None:
+        return ds.dataset(table), "standard input" if str(source) == "-" else str(
+            source
+        )
     files = find_files(source)
     kinds = {_kind(files.system, path): path for path in reversed(files.paths)}
     if len(kinds) > 1:
         names = " and ".join(f"{file} ({kind})" for kind, file in kinds.items())
         raise DataFileError(f"files of one table must be of one kind: got {names}.")
     kind = next(iter(kinds))
-    form = ds.ParquetFileFormat() if kind == "Parquet" else ds.IpcFileFormat()
+    forms = {"Parquet": ds.ParquetFileFormat, "JSON lines": ds.JsonFileFormat}
+    form = forms.get(kind, ds.IpcFileFormat)()
     if kind == "CSV":
         form = _csv(read_dialect(files.system, files.paths[0], dialect))
     base = files.base
@@ -179,6 +192,133 @@ def _kind(system: fs.FileSystem, path: str) -> str:
         return {b"PAR1": "Parquet", b"ARRO": "Arrow"}.get(content.read(4), "CSV")
 
 
+# Tables that are read whole.
+
+
+def read_whole(source: object, dialect: Dialect = Dialect()) -> pa.Table | None:  # noqa: B008
+    """Table of a source that cannot be read in pieces; None for all others."""
+    if not isinstance(source, str | os.PathLike):
+        return None
+    name = os.fspath(source)
+    if name == "-":
+        return _read_content("standard input", sys.stdin.buffer.read(), dialect)
+    if re.match(r"\w+(\+\w+)?://", name):
+        return _read_address(name) if SQL.match(name) else None
+    path, _, inner = name.partition("#")
+    suffix = Path(path).suffix.lower()
+    if suffix not in WHOLE or not Path(path).is_file():
+        return None
+    try:
+        return WHOLE[suffix](path, inner, dialect)
+    except ImportError as error:
+        raise DataFileError(
+            f"{path} needs a package to be read: {shorten(str(error))}."
+        ) from None
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile, sqlite3.Error) as error:
+        if isinstance(error, DataFileError):
+            raise
+        raise unreadable(path, error) from None
+
+
+def _read_content(name: str, content: bytes, dialect: Dialect) -> pa.Table:
+    """Table of the bytes of a Parquet, Arrow or CSV file."""
+    if not content:
+        raise DataFileError(f"{name} is empty.")
+    stream = pa.BufferReader(content)
+    try:
+        if content.startswith(b"PAR1"):
+            return parquet.read_table(stream)
+        if content.startswith(b"ARROW1"):
+            return feather.read_table(stream)
+        lines = _text_lines(name, content[:CHECKED], whole=len(content) <= CHECKED)
+        form = _csv(sniff_dialect(lines, dialect))
+        options = {
+            "convert_options": form.default_fragment_scan_options.convert_options
+        }
+        return csv.read_csv(stream, parse_options=form.parse_options, **options)
+    except (pa.ArrowException, OSError, UnicodeError) as error:
+        raise unreadable(name, error) from None
+
+
+def _read_by_pandas(path: str, inner: str, dialect: Dialect) -> pa.Table:
+    """Table of a statistics package, or a sheet: the one named, or the first."""
+    try:
+        import pandas as pd  # noqa: PLC0415
+    except ImportError:
+        raise ImportError("pip install pandas") from None
+    readers = {".dta": pd.read_stata, ".sas7bdat": pd.read_sas, ".sav": pd.read_spss}
+    read = readers.get(Path(path).suffix.lower())
+    frame = read(path) if read else pd.read_excel(path, sheet_name=inner or 0)
+    frame.columns = frame.columns.astype(str)
+    with _one_type(path):
+        return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+@contextmanager
+def _one_type(name: str) -> Iterator[None]:
+    try:
+        yield
+    except pa.ArrowException as error:
+        reason = shorten(" ".join(map(str, error.args)))
+        raise DataFileError(
+            f"{name} must hold values of one type in each column: {reason}."
+        ) from None
+
+
+def _read_zip(path: str, inner: str, dialect: Dialect) -> pa.Table:
+    with zipfile.ZipFile(path) as archive:
+        names = [name for name in archive.namelist() if _suffix(name) in SUFFIXES]
+        chosen = _choose_inner(path, inner, names, "file")
+        return _read_content(f"{path}#{chosen}", archive.read(chosen), dialect)
+
+
+def _read_sqlite(path: str, inner: str, dialect: Dialect) -> pa.Table:
+    with closing(
+        sqlite3.connect(f"{Path(path).resolve().as_uri()}?mode=ro", uri=True)
+    ) as base:
+        found = base.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view')"
+        )
+        names = [name for (name,) in found if not name.startswith("sqlite_")]
+        chosen = _choose_inner(path, inner, names, "table").replace('"', '""')
+        rows = base.execute(f'SELECT * FROM "{chosen}"')
+        heads = [head[0] for head in rows.description]
+        columns = list(zip(*rows, strict=True)) or [()] * len(heads)
+    with _one_type(f"{path}#{chosen}"):
+        return pa.table([pa.array(c) for c in columns], names=heads)
+
+
+def _choose_inner(path: str, inner: str, names: Sequence[str], kind: str) -> str:
+    """What is named behind the path, or the only one there is."""
+    if inner in names:
+        return inner
+    if not inner and len(names) == 1:
+        return names[0]
+    listed = ", ".join(names[:8]) or "none"
+    raise DataFileError(
+        f"{path} must be followed by the {kind} to read, such as "
+        f"{Path(path).name}#{names[0] if names else 'name'}: it has {listed}."
+    )
+
+
+def _read_address(address: str) -> pa.Table:
+    raise DataFileError(
+        f"{SQL.sub('…', address)} is the address of a database: "
+        "read it in Python (pandas.read_sql) or store the table as Parquet."
+    )
+
+
+SQL = re.compile(
+    r"(sqlite|postgres(ql)?|mysql|mariadb|mssql|oracle|duckdb|snowflake)(\+\w+)?://.*"
+)
+BY_PANDAS = (".xlsx", ".xls", ".xlsm", ".ods", ".dta", ".sas7bdat", ".sav")
+WHOLE: Mapping[str, Callable[[str, str, Dialect], pa.Table]] = {
+    ".zip": _read_zip,
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), _read_sqlite),
+    **dict.fromkeys(BY_PANDAS, _read_by_pandas),
+}
+
+
 # CSV files: delimiter, decimal point, and what is no CSV file.
 
 
@@ -197,16 +337,20 @@ def _csv(dialect: Dialect) -> ds.CsvFileFormat:
 
 def read_dialect(system: fs.FileSystem, path: str, given: Dialect) -> Dialect:
     """Find out how a CSV file is written; fail if it is something else."""
-    checked = 65_536  # bytes
     try:
         with system.open_input_stream(path, compression="detect") as content:
-            start = content.read(checked)
+            start = content.read(CHECKED)
     except (pa.ArrowException, OSError) as error:
         raise unreadable(path, error) from None
+    return sniff_dialect(_text_lines(path, start, whole=len(start) < CHECKED), given)
+
+
+def _text_lines(path: str, start: bytes, *, whole: bool) -> list[str]:
+    """First lines of what should be a CSV file; the last of a part may be cut."""
     if start.startswith(b"PK\x03\x04"):
         raise DataFileError(
-            f"{path} must be a CSV, Parquet or Arrow file: it is a zip archive, such "
-            "as a spreadsheet; save it as CSV."
+            f"{path} must be a CSV, Parquet or Arrow file: it is a zip archive or a "
+            "spreadsheet, whose names must end in .zip or .xlsx to be read."
         )
     if start.startswith(b"\x1f\x8b"):
         raise DataFileError(
@@ -218,9 +362,9 @@ def read_dialect(system: fs.FileSystem, path: str, given: Dialect) -> Dialect:
             "mark of UTF-16; save it as UTF-8."
         )
     lines = start.decode("utf-8", errors="replace").splitlines()
-    if len(start) == checked and len(lines) > 1:
-        lines.pop()  # the last one may be cut
-    return sniff_dialect(lines[:200], given)
+    if not whole and len(lines) > 1:
+        lines.pop()
+    return lines[:200]
 
 
 def sniff_dialect(lines: Sequence[str], given: Dialect = Dialect()) -> Dialect:  # noqa: B008

@@ -208,9 +208,12 @@ def open_source(
     Parameters
     ----------
     source : path, address, list of these, pyarrow.dataset.Dataset or pyarrow.Table
-        A CSV, Parquet or Arrow file, or a folder of such files of one kind, searched
-        recursively; folders named like ``year=2010`` add a column. ``pyarrow.fs`` opens
-        addresses such as ``s3://bucket/folder``, ``gs://…`` and ``hdfs://…``.
+        A CSV, Parquet, Arrow or JSON lines file, or a folder of such files of one kind,
+        searched recursively; folders named like ``year=2010`` add a column.
+        ``pyarrow.fs`` opens addresses such as ``s3://bucket/folder``, ``gs://…`` and
+        ``hdfs://…``. Read whole: spreadsheets (``book.xlsx#sheet``), Stata, SAS and
+        SPSS files (by pandas), zip archives (``all.zip#name.csv``), SQLite
+        (``data.db#table``), and ``-``, the standard input.
     where : str or pyarrow expression, optional
         Which rows to read: comparisons of columns and values, such as
         ``"year >= 2010 and colour != 'red'"``.
