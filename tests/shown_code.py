@@ -22,6 +22,6 @@ def run_python(code, names, capsys):
     """Run a block; what it prints must be what stands behind each print."""
     capsys.readouterr()
     exec(compile(code, "page", "exec"), names)
-    expected = re.findall(r"^ *print\(.*\)  # (.*)$", code, re.MULTILINE)
+    expected = re.findall(r"^ *print\(.*\)(?:  |\n)# (.*)$", code, re.MULTILINE)
     said = capsys.readouterr().out.splitlines()
     assert said == expected, f"printed {said}, not {expected}"
