@@ -22,6 +22,7 @@ from priormtl import (
     save,
     tabular_model,
 )
+from priormtl.design import Design
 from priormtl.estimators.tabular import TableFeatures
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -206,6 +207,14 @@ DATES = {
     "timestamps": pd.to_datetime(pd.Series(DAYS)),
     "timestamps with zone": pd.to_datetime(pd.Series(DAYS)).dt.tz_localize("UTC"),
     "objects": pd.Series([np.datetime64(day) for day in DAYS], dtype=object),
+    **{
+        form: [f"{day:{form}}" for day in DAYS]
+        for form in ("%d.%m.%Y", "%d/%m/%Y", "%m/%d/%Y", "%m-%d-%Y 00:00", "%Y/%m/%d")
+    },
+    **{
+        form: [f"{day:{form}}" for day in DAYS]
+        for form in ("%d %b %Y", "%d-%b-%Y", "%B %d, %Y", "%b. %d %Y", "%Y %b %d")
+    },
 }
 
 
@@ -233,6 +242,81 @@ def test_dates_are_the_same_in_any_form(library, gaps):
     assert len(seen) > 5
     assert all(np.array_equal(one, seen[0]) for one in seen)
     assert "when day of week~1" in features.get_feature_names_out()
+
+
+def first_days(step):
+    """First days of 48 months or quarters."""
+    months = [1990 * 12 + step * i for i in range(N)]
+    return [dt.date(month // 12, month % 12 + 1, 1) for month in months]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "form",
+    ["%Y %b", "%b %Y", "%Y %B", "%B %Y", "%b-%Y", "%Y-%m", "%Y/%m", "%YM%m", "Q", "W"],
+)
+def test_months_quarters_and_weeks_are_their_first_days(library, form):
+    days = first_days(3 if form == "Q" else 1)
+    texts = [f"{day:{form}}" for day in days]
+    if form == "Q":
+        texts = [f"{day.year} Q{(day.month + 2) // 3}" for day in days]
+    if form == "W":
+        days = [dt.date(2019, 12, 30) + dt.timedelta(7 * i) for i in range(N)]
+        texts = [f"{day:%G-W%V}" for day in days]
+    task, other = np.arange(N) % 2, np.arange(N) % 5
+    columns = {"t": task, "z": other, "when": texts}
+    features = TableFeatures("t").fit(build("pandas", {**columns, "when": days}))
+    read = TableFeatures("t").fit(build(library, columns))
+    assert read.design_.terms == features.design_.terms
+    # A single row is read as in training, whatever it may look like alone.
+    alone = build(library, {name: values[20:21] for name, values in columns.items()})
+    whole = features.transform(build("pandas", {**columns, "when": days})).X
+    assert np.allclose(read.transform(alone).X[0], whole[20], rtol=1e-12)
+
+
+@pytest.mark.parametrize(("first", "month"), [("%d/%m", 2), ("%m/%d", 1)])
+def test_order_of_day_and_month_is_that_of_training(first, month):
+    days = [dt.date(2023, 1, 1) + dt.timedelta(11 * i) for i in range(N)]
+    columns = {"t": np.arange(N) % 3, "when": [f"{d:{first}/%Y}" for d in days]}
+    model = TableFeatures("t", time="when").fit(build("pandas", columns))
+    design = Design.from_plain(model.design_.to_plain())
+    text = model.transform(build("pandas", {"t": [1], "when": ["01/02/2024"]}))
+    dated = {"t": [1], "when": [dt.date(2024, month, 3 - month)]}
+    assert text.time == model.transform(build("pandas", dated)).time
+    assert np.array_equal(text.X, design.encode(build("pandas", dated)))
+    other = {"t": [1], "when": ["05/31/2024" if month == 2 else "31/05/2024"]}
+    with pytest.raises(ValueError, match=r"'when' must hold dates, .* as in fit"):
+        model.transform(build("pandas", other))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [f"{year}-{(year + 1) % 100:02d}" for year in range(2000, 2012)],  # seasons
+        [f"{1000 + 7 * i}-{i % 12 + 1:02d}" for i in range(24)],
+        [f"{2020 + i}.1" for i in range(12)],
+        [f"A{i} 2020" for i in range(1, 13)],
+        [f"{i:02d}-{i + 1:02d}-20200" for i in range(1, 12)],
+        ["2020-01", "2020-02"],
+        ["31/02/2020", "28/02/2020"],
+    ],
+)
+def test_codes_are_no_dates(texts):
+    repeated = (texts * N)[:N]
+    frame = pd.DataFrame({"t": np.arange(N) % 5, "z": np.arange(N), "code": repeated})
+    design = TableFeatures("t").fit(frame).design_
+    assert not any("dates" in (term.reads or "") for term in design.terms)
+
+
+def test_years_as_text_are_numbers_and_ambiguous_dates_are_told():
+    years = np.arange(N) % 20 + 1990
+    columns = {"t": np.arange(N) % 2, "year": years}
+    read = TableFeatures("t").fit(pd.DataFrame(columns))
+    texts = TableFeatures("t").fit(pd.DataFrame({**columns, "year": years.astype(str)}))
+    assert texts.design_.terms == read.design_.terms
+    days = [f"{i % 4 + 1}/{i % 5 + 1}/2024" for i in range(N)]
+    with pytest.warns(UserWarning, match="'when' is read as text: days and months"):
+        TableFeatures("t").fit(pd.DataFrame({"t": 0, "z": years, "when": days}))
 
 
 def test_durations_and_times_of_day_are_days():

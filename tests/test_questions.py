@@ -108,7 +108,7 @@ def test_splitters_name_wrong_arguments(make, words):
 def test_times_must_be_known():
     table, y = panel(3, 6)
     wrong = {
-        "must hold numbers, dates or ISO text": ["soon"] * len(y),
+        "must hold numbers, dates or text such as": ["soon"] * len(y),
         "must be known in every row: 1 of 18": [np.nan] + [1.0] * (len(y) - 1),
     }
     for words, values in wrong.items():

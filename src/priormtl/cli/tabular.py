@@ -269,10 +269,10 @@ def describe_target(y: "np.ndarray", loss: str) -> str | None:
 
 def date_columns(features: "TableFeatures") -> list[str]:
     """Columns of dates; the first of them may order rows."""
-    from priormtl.design.columns import DATES
+    from priormtl.design.columns import DATE_KINDS
 
     design = features.design_
-    return list(dict.fromkeys(t.source for t in design.terms if t.reads == DATES))
+    return list(dict.fromkeys(t.source for t in design.terms if t.reads in DATE_KINDS))
 
 
 def list_far_tasks(model: "BaseEstimator") -> list[Facts]:

@@ -6,8 +6,9 @@ All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 - dates, durations and times of day are numbers of days: since 1970 (in UTC where there
   is a time zone), or since midnight;
 - whole numbers such as 202401, all of them a year and a month, are dates;
-- text in which every value is an ISO date, a timestamp or a time of day is read as
-  such, as in CSV files;
+- text in which every value is a date, a timestamp or a time of day is read as such:
+  ISO text as in CSV files, and what people write, such as 31.12.2024, Dec 2024 or
+  2024 Q4 (``FORMATS``);
 - other text, and what is declared as categories, is text.
 
 Columns of objects are judged by their values. Values of other types (lists, bytes, ...)
@@ -37,12 +38,28 @@ from priormtl.design.frames import (
 
 NUMBERS, DATES, TEXTS = "numbers", "dates", "text"
 DURATIONS, TIMES = "durations", "times of day"
+# Text such as 01/02/2024: other values of the column in training told which it is.
+DAY_FIRST, MONTH_FIRST = "dates, day before month", "dates, month before day"
+DATE_KINDS = (DATES, DAY_FIRST, MONTH_FIRST)
 DAY = 86400.0  # seconds
 CLOCK = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
 ISO_TIME = re.compile(CLOCK)
 ISO_DATE = re.compile(
     rf"\d{{4}}-\d\d-\d\d(?:[T ](?:\d\d|{CLOCK})(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?"
 )
+# Dates as people write them, with spaces for what separates their parts. Quarters and
+# weeks are written out as their first days before.
+YEAR_MONTH = "%Y %m"
+FORMATS = {
+    **dict.fromkeys((YEAR_MONTH, "%YM%m", "%Y %b", "%Y %B", "%b %Y", "%B %Y"), DATES),
+    **dict.fromkeys(("%Y %m %d", "%Y %b %d", "%d %b %Y", "%d %B %Y"), DATES),
+    **dict.fromkeys(("%b %d %Y", "%B %d %Y"), DATES),
+    "%d %m %Y": DAY_FIRST,
+    "%m %d %Y": MONTH_FIRST,
+}
+HUMAN_DATE = re.compile(rf"(.*(?:1[5-9]|2[01])\d\d.*?)(?:[T ]({CLOCK}))?")
+QUARTER = re.compile(r"(\d{4})[-/ ]?Q([1-4])|Q([1-4])[-/ ]?(\d{4})")
+WEEK = re.compile(r"(\d{4})[- ]?W(\d\d)")
 DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 FEWEST_MONTHS = 4  # different numbers such as 202401 that are taken for months
 NUMBER_TYPES = (bool, int, float, Decimal, np.bool_, np.integer, np.floating)
@@ -73,12 +90,12 @@ class Cells(NamedTuple):
 
 def read_cells(series: Any, kind: str | None = None) -> Cells:
     """Read a column by the rules above, or as the kind that it had in training."""
-    found = _read(series, as_texts=kind == TEXTS)
-    if kind in (None, found.kind):
+    found = _read(series, kind)
+    if kind in (None, found.kind) or {kind, found.kind} <= {*DATE_KINDS}:
         return found
     if found.gaps.all():
         return Cells(str(kind), np.full(len(found.values), np.nan))
-    if kind == DATES and found.kind == NUMBERS:
+    if kind in DATE_KINDS and found.kind == NUMBERS:
         months = parse_months(found, fewest=1)
         if months.kind == DATES:
             return months
@@ -92,9 +109,9 @@ def read_cells(series: Any, kind: str | None = None) -> Cells:
     )
 
 
-def _read(series: Any, *, as_texts: bool) -> Cells:
+def _read(series: Any, wanted: str | None) -> Cells:
     name, kind = series.name, series.dtype
-    if as_texts or kind in (nw.Categorical, nw.Enum):
+    if wanted == TEXTS or kind in (nw.Categorical, nw.Enum):
         return code_texts(series.to_list(), is_declared=True)
     if kind == nw.Boolean or kind.is_numeric():
         return Cells(NUMBERS, column_floats(series))
@@ -119,7 +136,7 @@ def _read(series: Any, *, as_texts: bool) -> Cells:
                 f"durations: got values of type {min(t.__name__ for t in strange)}. "
                 "Convert the column, or drop it."
             )
-    return parse_dates(code_texts(values))
+    return parse_dates(code_texts(values), wanted)
 
 
 def code_texts(values: Sequence[object], *, is_declared: bool = False) -> Cells:
@@ -192,40 +209,81 @@ def _days_of_time(value: time) -> float:
 # Texts that mean something else.
 
 
-def parse_dates(cells: Cells) -> Cells:
-    """Dates or times of day, if all texts are; else the same cells."""
-    kind = texts_kind(cells.texts)
+def parse_dates(cells: Cells, wanted: str | None = None) -> Cells:
+    """Dates or times of day, if all texts are; else the same cells.
+
+    ``wanted`` is the kind of the column in training, if it was read before.
+    """
+    blank = cells.texts[:1] == ("",)  # a gap among dates
+    kind, days = read_dates(cells.texts[blank:], wanted)
     if kind == TEXTS:
         return cells
-    if kind == TIMES:
-        days = [_days_of_time(time.fromisoformat(text)) for text in cells.texts]
-    else:
-        parsed = [_in_utc(datetime.fromisoformat(text)) for text in cells.texts]
-        days = _days_of_dates(np.array(parsed, "datetime64[s]")).tolist()
-    return _replace_texts(cells, kind, days)
+    return _replace_texts(cells, kind, [*[np.nan] * blank, *days])
 
 
-def texts_kind(texts: Sequence[str]) -> str:
-    """Whether all texts are ISO dates, or times of day, or just text."""
-    matches = [ISO_DATE.fullmatch(text) for text in texts[:1]]
-    read: Any = datetime
-    if not texts or (matches == [None] and not ISO_TIME.fullmatch(texts[0])):
-        return TEXTS
-    if matches != [None]:
-        matches = [ISO_DATE.fullmatch(text) for text in texts]
-        zones = {match is not None and match["zone"] is not None for match in matches}
-        if None in matches or len(zones) > 1:  # local times beside those of a zone
-            return TEXTS
-    elif all(map(ISO_TIME.fullmatch, texts)):
-        read = time
-    else:
-        return TEXTS
+def read_dates(
+    texts: Sequence[str], wanted: str | None = None
+) -> tuple[str, Sequence[float]]:
+    """What all texts are: dates or times of day, with their days; or just text."""
+    matches = [ISO_DATE.fullmatch(text) for text in texts]
+    zones = {match is not None and match["zone"] is not None for match in matches}
     try:
-        for text in texts:
-            read.fromisoformat(text)
+        if texts and all(map(ISO_TIME.fullmatch, texts)):
+            return TIMES, [_days_of_time(time.fromisoformat(text)) for text in texts]
+        if None not in matches and len(zones) == 1:  # or local times beside others
+            return DATES, _days_since([datetime.fromisoformat(text) for text in texts])
     except ValueError:  # no such day
-        return TEXTS
-    return DATES if read is datetime else TIMES
+        return TEXTS, ()
+    readings = read_formats(texts, are_dates=wanted in DATE_KINDS)
+    if wanted == DAY_FIRST or (readings and "." in texts[0]):
+        readings.pop(MONTH_FIRST, None)
+    elif wanted == MONTH_FIRST:
+        readings.pop(DAY_FIRST, None)
+    return next(iter(readings.items())) if len(readings) == 1 else (TEXTS, ())
+
+
+def read_formats(
+    texts: Sequence[str], *, are_dates: bool = False
+) -> dict[str, list[float]]:
+    """Days of all kinds of dates that all texts may be; several if it is ambiguous."""
+    matches = [HUMAN_DATE.fullmatch(text) for text in texts]
+    if not texts or None in matches or DECIMAL.fullmatch(texts[0]):
+        return {}
+    readings = dict[str, list[float]]()
+    try:
+        parts = [(_write_out(m[1]), m[2]) for m in matches if m is not None]
+        clocks = [time.fromisoformat(clock or "00:00") for _, clock in parts]
+    except ValueError:  # no such week, or hour
+        return {}
+    for form, kind in FORMATS.items():
+        try:
+            read = {day: datetime.strptime(day, form) for day, _ in parts}
+        except ValueError:
+            continue
+        # A few texts such as 2011-12 may be anything, and many may be seasons.
+        seasons = all(day.month == (day.year + 1) % 100 for day in read.values())
+        unsure = seasons or len(texts) < FEWEST_MONTHS
+        if are_dates or form != YEAR_MONTH or not unsure:
+            dates = [read[day] for day, _ in parts]
+            readings[kind] = _days_since(map(datetime.combine, dates, clocks))
+    if DAY_FIRST in readings and readings[DAY_FIRST] == readings.get(MONTH_FIRST):
+        return {DATES: readings[DAY_FIRST]}
+    return readings
+
+
+def _write_out(text: str) -> str:
+    """A date with spaces between its parts; first day of a quarter or a week."""
+    if match := QUARTER.fullmatch(text):
+        year, quarter = match[1] or match[4], int(match[2] or match[3])
+        return f"{year}M{3 * quarter - 2}"
+    if match := WEEK.fullmatch(text):
+        return f"{date.fromisocalendar(int(match[1]), int(match[2]), 1):%Y %m %d}"
+    return re.sub(r"[-/., ]+", " ", text)
+
+
+def _days_since(dates: Iterable[datetime]) -> list[float]:
+    array = np.array([_in_utc(one) for one in dates], "datetime64[s]")
+    return _days_of_dates(array).tolist()
 
 
 def parse_months(cells: Cells, fewest: int = FEWEST_MONTHS) -> Cells:
@@ -245,11 +303,14 @@ def parse_months(cells: Cells, fewest: int = FEWEST_MONTHS) -> Cells:
     return Cells(DATES, days)
 
 
-def read_times(values: Any, argument: str = "time") -> Array:
-    """Times of rows (n,) as numbers: as they are, or days of dates and durations."""
+def read_times(values: Any, argument: str = "time", wanted: str | None = None) -> Array:
+    """Times of rows (n,) as numbers: as they are, or days of dates and durations.
+
+    ``wanted`` is the kind of the column in training, if it was read before.
+    """
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series):
-        cells = read_cells(series)
+        cells = read_cells(series, wanted)
     else:
         array = np.asarray(values)
         if array.dtype.kind == "M":
@@ -257,13 +318,13 @@ def read_times(values: Any, argument: str = "time") -> Array:
         elif array.dtype.kind in "biuf":
             cells = Cells(NUMBERS, array.astype(np.float64))
         else:
-            cells = parse_dates(code_texts(array.tolist()))
+            cells = parse_dates(code_texts(array.tolist()), wanted)
     cells = parse_months(cells)
     if cells.kind == TEXTS and all(map(DECIMAL.fullmatch, cells.texts)):
         cells = parse_months(parse_numbers(cells))
     if cells.kind == TEXTS:
         raise ValueError(
-            f"{argument} must hold numbers, dates or ISO text such as 2024-01-31: got "
+            f"{argument} must hold numbers, dates or text such as 2024-01-31: got "
             f"{cells.texts[0][:40]!r}."
         )
     if cells.gaps.any():
@@ -284,13 +345,12 @@ def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
 
 
 def holds_measurements(cells: Cells) -> bool:
-    """Whether texts are numbers, and not all whole, so that they are no codes."""
+    """Whether texts are numbers, and no codes: years, or not all whole."""
     texts = () if cells.is_declared else cells.texts
-    return (
-        len(texts) >= FEWEST_NUMBERS
-        and all(map(DECIMAL.fullmatch, texts))
-        and not all(text.strip().isdecimal() for text in texts)
-    )
+    if len(texts) < FEWEST_NUMBERS or not all(map(DECIMAL.fullmatch, texts)):
+        return False
+    years = all(len(text) == 4 and "1800" <= text <= "2100" for text in texts)
+    return years or not all(text.strip().isdecimal() for text in texts)
 
 
 # Texts among numbers.

@@ -14,7 +14,7 @@ import numpy as np
 
 from priormtl.design.calendar import CALENDAR, read_calendar
 from priormtl.design.columns import (
-    DATES,
+    DATE_KINDS,
     TEXTS,
     Cells,
     StrayTextError,
@@ -23,6 +23,7 @@ from priormtl.design.columns import (
     parse_months,
     parse_numbers,
     read_cells,
+    read_formats,
     refuse_strays,
 )
 from priormtl.design.frames import column_floats
@@ -116,7 +117,7 @@ def learn_table(
             made = learn_number(name, cells, bends, squashes, periods.get(name))
             if not made and 0 < np.count_nonzero(cells.gaps) < len(frame):
                 made = [Gap(name, name, alone=True)]
-            elif made and cells.kind == DATES and smooth == "auto":
+            elif made and cells.kind in DATE_KINDS and smooth == "auto":
                 made += learn_calendar(name, cells)
             elif made and numbers is not None and np.array_equal(cells.values, numbers):
                 _warn(
@@ -186,7 +187,7 @@ def learn_calendar(name: str, cells: Cells) -> list[Term]:
             ticks = tuple(np.quantile(values, np.linspace(0.0, 1.0, N_TICKS)).tolist())
             curves = Curves.fit(values, N_KNOTS, period)
             fill = float(values.mean())
-            terms.append(Curve(name, name, DATES, fill, None, curves, part, ticks))
+            terms.append(Curve(name, name, cells.kind, fill, None, curves, part, ticks))
     return terms
 
 
@@ -230,6 +231,12 @@ def learn_categories(
                 f"{row}. Correct it, or make the column categorical, in pandas by "
                 f"astype({'category'!r})."
             ) from None
+        if len(read_formats(values)) > 1:
+            _warn(
+                f"column {name!r} is read as text: days and months of dates such as "
+                f"{values[0]!r} cannot be told apart. Convert it to dates, in pandas "
+                "by to_datetime."
+            )
     n_seen, reason, words = int(counts.sum()), "", ""
     if n_seen == len(values) >= FEWEST_VALUES:
         reason = "all different"

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.design.calendar import WEEKDAYS, read_calendar
 from priormtl.design.columns import (
-    DATES,
+    DATE_KINDS,
     DAY,
     NUMBERS,
     SOURCE,
@@ -298,7 +298,7 @@ class Levels(Term):
     @property
     def labels(self) -> list[Any]:
         """Levels as users know them: text, numbers, or dates."""
-        if self.holds == DATES:
+        if self.holds in DATE_KINDS:
             seconds = np.round(np.array(self.values) * DAY).astype("datetime64[s]")
             shown = np.datetime_as_string(seconds).tolist()
             midnight = "T00:00:00"
@@ -420,6 +420,10 @@ class Design(Sequence[str]):
     def text_sources(self) -> tuple[str, ...]:
         """Columns that are read as text."""
         return tuple(t.source for t in self.terms if t.reads == TEXTS)
+
+    def kind_of(self, column: object) -> str | None:
+        """What a column held in training, where its terms know."""
+        return next((t.reads for t in self.terms if t.source == column), None)
 
     @property
     def is_numeric(self) -> bool:
@@ -624,7 +628,7 @@ class Design(Sequence[str]):
                     f"{outside:,} of {len(x):,} rows have {term.source!r} outside of "
                     "its range in training: their predictions extrapolate."
                     + way_out
-                    * (self.time is None and term.holds == DATES),
+                    * (self.time is None and term.holds in DATE_KINDS),
                     UserWarning,
                     stacklevel=4,
                 )
@@ -755,7 +759,7 @@ def _expand_number(terms: Sequence[Term]) -> Expansion:
     if isinstance(first, Curve):  # periodic
         width = first.curves.width
         ends, ticks = (0.0, width), tuple(tick % width for tick in ticks)
-    is_date = isinstance(first, Line) and first.holds == DATES
+    is_date = isinstance(first, Line) and first.holds in DATE_KINDS
     return Expansion(expand, np.array(ticks), ends, is_date)
 
 

@@ -29,7 +29,7 @@ from priormtl.design import (
     quote_clashes,
     refuse_strays,
 )
-from priormtl.design.columns import TEXTS, texts_kind
+from priormtl.design.columns import TEXTS, read_dates
 from priormtl.exceptions import unknown_name
 
 MOST_VALUES = 1000  # a text column with more values hardly holds categories
@@ -311,7 +311,7 @@ def check_texts(name: str, values: Sequence[str]) -> None:
     A single cell that is not a number turns a column into text: that is an error.
     If all categories look like numbers, as with decimal commas, there is a warning.
     """
-    kind = texts_kind(values)
+    kind, _ = read_dates(values)
     if kind != TEXTS:
         raise ValueError(
             f"column {name!r} must hold numbers: got {kind} as text; leave it out, "

@@ -676,7 +676,7 @@ unseen_tasks, loss, dispersion, exposure, offset
         :class:`MultiTaskRegressor`.
     time : str or int, optional
         Column of X that orders the rows of each task, by name or position: numbers,
-        dates, ISO text, or months such as 202401. It stays a feature. Folds then go
+        dates (also as text) or months such as 202401. It stays a feature. Folds then go
         forward: each holds out a later stretch of every task, as in
         :class:`TaskTimeSplit` (at most three; ``cv`` may be a splitter). The final
         model is fitted to all rows.

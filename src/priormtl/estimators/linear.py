@@ -250,7 +250,10 @@ class LinearMultiTask(MultiTaskEstimator):
             column = fitted.span.column
         if column is None:
             return None
-        return X.time if isinstance(X, Encoded) else column_times(X, column)
+        if isinstance(X, Encoded):
+            return X.time
+        design = self.__dict__.get("design_")
+        return column_times(X, column, design and design.kind_of(column))
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)

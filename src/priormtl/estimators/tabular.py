@@ -85,9 +85,9 @@ def tabular_model(
         held-out rows say that this helps; none with ``outlier_tasks=True``, and none
         with more than two classes, where all text columns are shrunken features.
     time : str, optional
-        Column that orders the rows of each task: numbers, dates, ISO text, or months
-        such as 202401. It stays a feature. The model is then chosen, and intervals are
-        made, for later rows of each task.
+        Column that orders the rows of each task: numbers, dates (also as text), or
+        months such as 202401. It stays a feature. The model is then chosen, and
+        intervals are made, for later rows of each task.
     **settings
         Further parameters of :class:`MultiTaskRegressorCV` or
         :class:`MultiTaskClassifierCV`.
@@ -105,7 +105,7 @@ def tabular_model(
     "age missing", and missing numbers are filled with the mean of their column.
     Columns with heavy tails (values beyond four interquartile
     ranges from the median) are transformed by asinh. Dates, durations and times of day,
-    also as ISO text, are numbers of days. With
+    also as text, are numbers of days. With
     ``smooth="auto"`` they also have periodic effects of the hour of the day, the day of
     the week and the day of the year, where the dates cover at least two periods.
 
@@ -240,7 +240,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     Numbers, booleans, dates, durations and times of day (all three in days) become
     one feature, followed by the wiggles of their curve; see :class:`SplineFeatures`.
-    Text in which all values are ISO dates or times is read as these. Dates are followed
+    Text in which all values are dates or times is read as these. Dates are followed
     by the wiggles of "when hour of day", "when day of week" and "when day of year".
     Each category of a text column becomes a feature such as "colour=red". Columns with
     gaps have an indicator such as "age missing". Text columns in which most values
@@ -358,7 +358,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         levels = self.design_.read_levels(frame, cells)
         time = None
         if (column := self.design_.time) is not None:
-            time = read_times(frame.get_column(column), f"time column {column!r}")
+            series, kind = frame.get_column(column), self.design_.kind_of(column)
+            time = read_times(series, f"time column {column!r}", kind)
         return Encoded(self.design_, X, labels, levels, offset, time)
 
     def _split_offset(

@@ -124,7 +124,7 @@ class TaskTimeSplit(BaseCrossValidator):
         of each row.
     time : str, int or (n,) array
         Column that orders the rows of each task, or the time of each row: numbers,
-        dates, ISO text, or months such as 202401.
+        dates (also as text) or months such as 202401.
     horizon : float, default=0.2
         Share of the times of each task that a split holds out.
 
@@ -275,11 +275,14 @@ def _read_tasks(task: Any, X: Any) -> Index:
     return encode_labels(labels, n)[0]
 
 
-def column_times(X: Any, time: Any) -> Array:
-    """Times of rows (n,) in a column of X, by name or by position in an array."""
+def column_times(X: Any, time: Any, wanted: str | None = None) -> Array:
+    """Times of rows (n,) in a column of X, by name or by position in an array.
+
+    ``wanted`` is what the column held in training.
+    """
     frame = as_frame(X)
     if frame is None:
         return read_times(split_task_column(X, time)[1])
     if time not in frame.columns:
         raise unknown_name("column of X for time", time, frame.columns)
-    return read_times(frame.get_column(time), f"time column {time!r}")
+    return read_times(frame.get_column(time), f"time column {time!r}", wanted)
