@@ -22,8 +22,12 @@ that of the quadratic model at the solution, A_i⁻¹ = Θ − Θ G_i Θ, and
     ∂²G/∂q² = Σ_i C G_i C + κ,    ∂²G/∂q∂η_k = − lam w_k / η_k² Σ_i s A_i⁻¹ e_k u_ik,
     ∂²G/∂η² = diag(μ_j ‖p^j‖² / η_j) − Σ_i (μ u_i)(μ u_i)ᵀ ∘ A_i⁻¹,  μ = lam w / η².
 
-The duality gap is a sum over tasks as well: residuals at the solutions of tasks are a
-dual point after scaling, since the gradient of task i is −ρ u_i.
+The duality gap is a sum over tasks as well. With residuals r = f′ at the solutions of
+tasks, a dual point has v_i for the ties, Σ_i v_i = 0, and z_i for the penalty,
+‖z^j‖ ≤ lam w_j, such that F_iᵀ r_i + v_i + z_i = 0. Coefficients without a penalty have
+z = 0, and so need Σ_i F_iᵀ r_i = 0: a step r − f″ F c, which a change of scores by −F c
+would make, leads there exactly. Others have v = s (u_i − mean of all u_i). Then all is
+scaled until z is feasible, and the gap is a sum of terms of which none is negative.
 """
 
 from dataclasses import dataclass, replace
@@ -179,14 +183,13 @@ class Totals(NamedTuple):
     curvature: Array  # (k, k) Σ G_i
     crossed: Array  # (k, k) Σ u_ij G_ijl
     bent: Array  # (k, k) Σ u_ij u_il G_ijl
-    costs: Array  # (k,) Σ pulls · coefficients
 
 
 def add_totals(shared: Shared, block: Block) -> Sums:
     """The numbers of `Totals`."""
     k = len(shared.theta)
     value, pulls, squares, coef = 0.0, np.zeros(k), np.zeros(k), np.zeros(k)
-    norms, costs = np.zeros(k), np.zeros(k)
+    norms = np.zeros(k)
     curvature, crossed, bent = (np.zeros((k, k)) for _ in range(3))
     for chunk in block.chunks:
         found = solve_chunk(shared, chunk)
@@ -195,27 +198,94 @@ def add_totals(shared: Shared, block: Block) -> Sums:
         squares += np.einsum("bj,bj->j", found.pulls, found.pulls)
         coef += found.coef.sum(axis=0)
         norms += np.einsum("bj,bj->j", found.coef, found.coef)
-        costs += np.einsum("bj,bj->j", found.pulls, found.coef)
         flat = found.white.reshape(-1, k)
         curvature += flat.T @ flat
         if shared.second:
             moved = (found.white * found.coef[:, np.newaxis, :]).reshape(-1, k)
             crossed += moved.T @ flat
             bent += moved.T @ moved
-    return value, pulls, squares, coef, norms, curvature, crossed, bent, costs
+    return value, pulls, squares, coef, norms, curvature, crossed, bent
 
 
-def add_conjugates(shared: Shared, scale: float, block: Block) -> Sums:
-    """Σ f*(scale · residual), less what offsets take of it."""
-    family, total = shared.family, 0.0
-    assert family is not None
-    for chunk in block.chunks:
+class DualPoint(NamedTuple):
+    """How residuals become a dual point; see the head of this page."""
+
+    shift: Array  # (k,) c
+    scale: float
+    mean: Array  # (k,) of the coefficients of all tasks
+    q: Array  # (k,)
+    strength: Array  # (k,) s
+    is_free: np.ndarray  # (k,) whether there is no penalty
+
+
+class Scored(NamedTuple):
+    """Rows of a chunk at the solutions of its tasks."""
+
+    F: Array  # (b, r, k) columns in use
+    coef: Array  # (b, k)
+    eta: Array  # (b, r) scores
+    y: Array  # (b, r)
+    weight: Array  # (b, r)
+    slope: Array  # (b, r) f′, without weights
+    bend: Array  # (b, r) f″, without weights
+
+    @classmethod
+    def of(cls, shared: Shared, chunk: Chunk) -> Self:
+        coef, family = solve_chunk(shared, chunk).coef, shared.family
+        if family is None:
+            rows, ones = turned(chunk, shared.turn), np.ones(chunk.rows.shape[:2])
+            F, y = np.ascontiguousarray(rows[:, :, :-1]), rows[:, :, -1]
+            eta = np.matmul(F, coef[:, :, np.newaxis])[:, :, 0]
+            return cls(F, coef, eta, y, ones, eta - y, ones)
         data = FamilyRows.of(shared, chunk)
-        eta = data.scores(solve_chunk(shared, chunk).coef) + data.offset
-        residual = scale * family.slope(eta, data.y)
-        cost = family.conjugate(residual, data.y) - residual * data.offset
-        total += float(np.sum(data.weight * cost, where=data.weight > 0))
+        eta, y = data.scores(coef) + data.offset, data.y
+        slope, bend = family.slope(eta, y), family.bend(eta, y)
+        return cls(data.F, coef, eta, y, data.weight, slope, bend)
+
+    def lack(self, family: Family | None, v: Array) -> float:
+        """Σ w (f(η) + f*(v) − v η) ≥ 0; infinite outside the domain of f*."""
+        if family is None:
+            return 0.5 * float(np.sum((self.slope - v) ** 2))
+        low, high = family.domain(self.y)
+        if np.any((self.weight > 0) & ((v < low) | (v > high))):
+            return np.inf
+        each = family.loss(self.eta, self.y) + family.conjugate(v, self.y)
+        each = self.weight * (each - v * self.eta)
+        return float(np.sum(each, where=self.weight > 0))
+
+
+def add_bends(shared: Shared, block: Block) -> Sums:
+    """Σ Fᵀ f″ F (k, k)."""
+    k = len(shared.theta)
+    total = np.zeros((k, k))
+    for chunk in block.chunks:
+        at = Scored.of(shared, chunk)
+        root = np.sqrt(at.weight * at.bend)
+        flat = (at.F * root[:, :, np.newaxis]).reshape(-1, k)
+        total += flat.T @ flat
     return (total,)
+
+
+def add_gap(shared: Shared, dual: DualPoint, block: Block) -> Sums:
+    """Gap of rows and ties, and Σ z², Σ z u and Σ Fᵀ r (k,)."""
+    k, t = len(shared.theta), dual.scale
+    total, squares, along, left = 0.0, np.zeros(k), np.zeros(k), np.zeros(k)
+    s, theta, is_free = dual.strength, shared.theta, dual.is_free
+    for chunk in block.chunks:
+        at = Scored.of(shared, chunk)
+        slope = at.slope - at.bend * (at.F @ dual.shift)
+        total += at.lack(shared.family, t * slope)
+        pulls = np.matmul((at.weight * slope)[:, np.newaxis, :], at.F)[:, 0]
+        left += pulls.sum(axis=0)
+        apart, own = at.coef - dual.q, at.coef - dual.mean
+        # ½ s (u − q)² + ½ v² / s − v (u − q), with v = −t Fᵀ r or t s (u − mean).
+        free = np.where(s > 0, apart + t * theta * pulls, 0.0)
+        lack = s * np.where(is_free, free, apart - t * own) ** 2
+        total += 0.5 * float(lack.sum())
+        z = np.where(is_free, 0.0, -pulls - s * own)
+        squares += np.einsum("bj,bj->j", z, z)
+        along += np.einsum("bj,bj->j", z, at.coef)
+    return total, squares, along, left
 
 
 def add_constants(family: Family, block: Block) -> Sums:
@@ -697,7 +767,7 @@ class Newton:
     m: float
 
     def run(self, tol: float, null: float) -> tuple[Reached, int]:
-        """Where the gap is least, and the number of steps."""
+        """Where the objective is least as far as is known, and the number of steps."""
         start = np.zeros(len(self.strength))
         here = self._at(State(start, np.where(self.penalty > 0, 0.0, 1.0)))
         # Far below tol: a step more costs a pass, and results that come from other
@@ -705,7 +775,7 @@ class Newton:
         tight = min(tol, 1e-10 if self.model.family is None else 1e-14) * null
         best, stalled, steps = here, 0, 0
         while steps < MOST_STEPS:
-            gap = self._gap(here, tol * null)
+            gap = self._near(here)
             stalled = 0 if gap < 0.5 * best.gap else stalled + 1
             if gap <= best.gap:
                 best = here._replace(gap=gap)
@@ -720,7 +790,7 @@ class Newton:
             else:
                 break
             here = trial
-        return best, steps
+        return best._replace(gap=self._gap(best)), steps
 
     def ridge(self, eta: Array) -> Array:
         """ρ (k,); infinite for rows that are zero."""
@@ -788,67 +858,96 @@ class Newton:
         size = np.divide(totals.norms, eta**2, where=rows, out=np.ones(len(eta)))
         return g_q, 0.5 * self.penalty * (1.0 - size)
 
+    def _lengths(self, totals: Totals) -> Array:
+        """Lengths of rows of pulls (k,); of common effects, what all tasks share."""
+        shared = np.abs(totals.pulls) / np.sqrt(self.m)
+        return np.where(np.isinf(self.strength), shared, np.sqrt(totals.squares))
+
     def _direction(self, here: Reached) -> tuple[Array, Array]:
-        """Newton direction (2 k,) in (q, η), and sizes (k,) of rows that enter."""
+        """Newton direction (2 k,) in (q, η), and sizes (k,) of rows that enter.
+
+        Those of common effects have a sign.
+        """
         k, out = len(self.strength), self._is_out(here.state)
-        length = np.sqrt(here.totals.squares)
+        length = self._lengths(here.totals)
         enters = out & (length > self.penalty * (1.0 + 1e-9))
         # A proximal step from zero has this size.
         bend = np.maximum(here.totals.curvature.diagonal() / self.m, TINY)
-        entered = np.where(enters, (length - self.penalty) / bend, 0.0)
+        sign = np.where(np.isinf(self.strength), np.sign(here.totals.pulls), 1.0)
+        entered = np.where(enters, sign * (length - self.penalty) / bend, 0.0)
         H_q, H_cross, H_eta = self.hessian(here)
         H = np.block([[H_q, H_cross], [H_cross.T, H_eta]])
+        gradient, direction = np.concatenate(self.gradient(here)), np.zeros(2 * k)
         free = np.concatenate([~out & (self.strength > 0), ~out & (self.penalty > 0)])
-        inside = np.flatnonzero(free)
-        gradient = np.concatenate(self.gradient(here))[inside]
-        H = H[np.ix_(inside, inside)]
-        half = inverse_root(H)
-        direction = np.zeros(2 * k)
-        direction[inside] = -half.T @ (half @ gradient)
-        return direction, entered
+        q, eta = here.state
+        # Common effects that would change their sign become zero instead; for others,
+        # tasks follow.
+        common = ~out & (self.penalty > 0) & np.isinf(self.strength)
+        while True:
+            inside = np.flatnonzero(free)
+            half = inverse_root(H[np.ix_(inside, inside)])
+            slope = gradient[inside] + H[inside][:, ~free] @ direction[~free]
+            direction[inside] = -half.T @ (half @ slope)
+            turns = common & free[k:] & (q * (q + direction[:k]) < 0)
+            if not turns.any():
+                return direction, entered
+            direction[:k][turns], direction[k:][turns] = -q[turns], -eta[turns]
+            free &= ~np.tile(turns, 2)
 
     def _moved(self, state: State, step: Array, entered: Array) -> State:
         """State after a step; sizes fall to a tenth at most, and then to zero."""
-        k = len(state.q)
-        rows = (self.penalty > 0) & (state.eta > 0)
-        eta = np.where(
-            rows, np.maximum(state.eta + step[k:], 0.1 * state.eta), state.eta
-        )
-        eta = np.where(entered > 0, entered, eta)
+        k, rows = len(state.q), (self.penalty > 0) & (state.eta > 0)
+        eta = np.maximum(state.eta + step[k:], 0.1 * state.eta)
+        eta = np.where(rows, eta, np.where(entered != 0, np.abs(entered), state.eta))
         top = float(eta[self.penalty > 0].max(initial=0.0))
         eta = np.where(rows & (eta < 1e-9 * top) & (step[k:] < 0), 0.0, eta)
         q = np.where((self.penalty > 0) & (eta == 0), 0.0, state.q + step[:k])
-        return State(q, eta)
+        # Tasks have common effects q: their best size is known.
+        common = (self.penalty > 0) & np.isinf(self.strength)
+        q = np.where(common & (entered != 0), entered / np.sqrt(self.m), q)
+        return State(q, np.where(common, np.sqrt(self.m) * np.abs(q), eta))
 
-    def _gap(self, here: Reached, enough: float) -> float:
-        """Bound on how far the objective is above its least value."""
-        state, totals, k = here.state, here.totals, len(self.strength)
-        # What moving q would gain, with a quarter more for rounding and bends.
-        g_q = self.gradient(here)[0]
-        gain = 0.625 * abs(float(g_q @ self._direction(here)[0][:k]))
-        if not self.penalty.any():
-            return gain
-        out = self._is_out(state)
-        rho = np.where(out, 0.0, self.ridge(state.eta))
-        smooth, taken = self._smooth(here), float(rho @ totals.norms)
+    def _near(self, here: Reached) -> float:
+        """About how far the objective is above its least value, without a pass."""
+        g_q, direction = self.gradient(here)[0], self._direction(here)[0]
+        inside = (self.penalty > 0) & ~self._is_out(here.state)
+        eta = here.state.eta[inside]
+        off = np.sqrt(here.totals.norms[inside]) - eta
+        near = float(self.penalty[inside] / eta @ off**2 - g_q @ direction[: len(g_q)])
+        return 0.5 * near + (1.0 - self._scale(here)) * self.objective(here)
+
+    def _scale(self, here: Reached) -> float:
+        """Scale at which the dual point is feasible, about; at most 1."""
         # The gradient of task i is −ρ u_i, or minus its pulls in rows that are zero.
-        length = np.where(out, np.sqrt(totals.squares), rho * np.sqrt(totals.norms))
-        ratio = np.divide(
-            self.penalty, length, where=length > 0, out=np.full(k, np.inf)
-        )
-        limit = float(np.where(self.penalty > 0, ratio, np.inf).min())
+        out, totals = self._is_out(here.state), here.totals
+        rho = np.where(out, 0.0, self.ridge(here.state.eta))
+        length = np.where(out, self._lengths(totals), rho * np.sqrt(totals.norms))
+        rows = (self.penalty > 0) & (length > 0)
+        return float(np.min(self.penalty[rows] / length[rows], initial=1.0))
+
+    def _gap(self, here: Reached) -> float:
+        """Duality gap; see the head of this page."""
+        state, totals, is_free = here.state, here.totals, self.penalty == 0
+        if self.model.family is None and is_free.all():
+            return self._near(here)  # of a quadratic, the gain of a Newton step
+        step, shift = self.shared(state), np.zeros(len(is_free))
+        if is_free.any():
+            (bends,) = self.tasks.add(partial(add_bends, step))
+            inside = np.ix_(is_free, is_free)
+            half = inverse_root(bends[inside])
+            shift[is_free] = half.T @ (half @ -totals.pulls[is_free])
+        s = np.where(np.isinf(self.strength), 0.0, self.strength)
+        t, mean = self._scale(here), totals.coef / self.m
+        dual = DualPoint(shift, t, mean, state.q, s, is_free)
+        total, squares, along, left = self.tasks.add(partial(add_gap, step, dual))
+        # Common effects take from their ties what is left after the mean of z.
+        common = np.isinf(self.strength) & ~is_free
+        squares = np.where(common, left**2 / self.m, squares)
+        along = np.where(common, -left * state.q, along)
         primal = self.objective(here)
-        if self.model.family is None:
-            scale = min(limit, 1.0 + 0.5 * taken / smooth) if smooth > 0 else limit
-            dual = scale * (taken + 2.0 * smooth) - scale**2 * smooth
-            return max(primal - dual, 0.0) + gain
-        # Conjugates take a pass, which far from the optimum would tell nothing.
-        scale = min(limit, 1.0)
-        if here.value - primal > 1e3 * enough or gain > 1e3 * enough:
-            return np.inf
-        step = partial(add_conjugates, self.shared(state), scale)
-        (conjugates,) = self.tasks.add(step)
-        s = np.where(np.isfinite(self.strength), self.strength, 0.0)
-        apart = totals.norms - 2.0 * state.q * totals.coef + self.m * state.q**2
-        dual = -float(conjugates) - scale**2 * 0.5 * float(s @ np.maximum(apart, 0.0))
-        return max(primal - dual, 0.0) + gain
+        gap = float(total + np.sqrt(totals.norms) @ self.penalty - t * along.sum())
+        gap += t * float(np.abs(left * state.q)[is_free].sum())
+        # Dual values are concave: scaled further, they fall at most in proportion.
+        length, rows = t * np.sqrt(squares), (self.penalty > 0) & (squares > 0)
+        t = float(np.min(self.penalty[rows] / length[rows], initial=1.0))
+        return max((1.0 - t) * primal + t * gap, 0.0)

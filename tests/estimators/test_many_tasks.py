@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 
-from priormtl import MultiTaskClassifier, MultiTaskRegressor
+from priormtl import MultiTaskClassifier, MultiTaskRegressor, partitioned
 from priormtl.data import HeldTasks
 from priormtl.data.blocks import chosen_tasks
 from priormtl.estimators import many_tasks
@@ -51,6 +51,7 @@ def fit(monkeypatch, most, loss, **settings):
         MEAN | {"lam": 1.0, "fit_intercept": False},
         MEAN | {"lam": 3.0, "fit_intercept": True, "feature_weights": [1, 2, 3, 4.0]},
         {"lam": 2.0, "task_prior": None, "theta": 0.0, "fit_intercept": False},
+        TIED | {"lam": 3.0, "ties": [1.0, 1.0, 1.0, np.inf]},
     ],
 )
 def test_optimum_is_the_same(monkeypatch, loss, settings):
@@ -66,6 +67,27 @@ def test_optimum_is_the_same(monkeypatch, loss, settings):
     r2 = one.fitted_.task_r2
     if r2 is not None:
         np.testing.assert_allclose(many.fitted_.task_r2, r2, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "poisson"])
+@pytest.mark.parametrize("lam", [0.0, 3.0])
+def test_gap_bounds_what_is_left(monkeypatch, loss, lam):
+    """Of fits that are stopped early, too."""
+    settings = TIED | {"lam": lam, "epsilon": 2.0, "ties": [1.0, 1.0, 2.0, np.inf]}
+    best = fit(monkeypatch, 2, loss, **settings).fitted_.certificate.objective
+    for steps in (2, 3, 5):
+        monkeypatch.setattr(partitioned, "MOST_STEPS", steps)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = fit(monkeypatch, 2, loss, **settings).fitted_.certificate
+        assert found.objective - best <= found.gap + 1e-12 * best
+
+
+def test_adaptive_ties_of_counts(monkeypatch):
+    one, many = (fit(monkeypatch, k, "poisson", **ADAPTIVE) for k in (10**9, 2))
+    for part in ("task", "intercept"):
+        a, b = (getattr(x.fitted_.deviations, part) for x in (one, many))
+        np.testing.assert_allclose(a, b, atol=0.01)  # the other one stops earlier
 
 
 def test_adaptive_ties_and_standard_errors(monkeypatch):
