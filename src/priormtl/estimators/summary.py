@@ -298,6 +298,7 @@ class ModelSummary(Tabled):
     intervals: str | None = None  # for which rows they hold; None: there are none
     new_task_error: float | None = None  # held-out error for tasks that are not seen
     horizons: tuple[HorizonSummary, ...] = ()  # of later rows, where time was given
+    wiggles: frozenset[str] = frozenset()  # features that bend a curve, of no use alone
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -428,12 +429,18 @@ def summarize_fitted(
         intervals=calibration and QUESTION_WORDS[calibration.question],
         new_task_error=calibration and calibration.new_error,
         horizons=_horizons(calibration),
+        wiggles=_wiggles(fitted),
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
         noise=None if errors is None else float(errors.noise[0]),
         coef_error=None if errors is None else _coef_error(fitted, errors),
     )
+
+
+def _wiggles(fitted: Fitted) -> frozenset[str]:
+    groups = {} if fitted.design is None else fitted.design.wiggles()
+    return frozenset(fitted.names[j] for group in groups.values() for j in group)
 
 
 def _drift(fitted: Fitted) -> str | None:
@@ -889,8 +896,9 @@ def _structure_table(summary: "ModelSummary") -> Table:
 
 
 def _feature_table(summary: "ModelSummary") -> Table:
+    shown = [f for f in summary.features if f.name not in summary.wiggles]
     rows: list[tuple[Any, ...]]
-    rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in summary.features]
+    rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in shown]
     heads = ["feature", "mean", "min", "max", "norm"]
     title = "Selected features, coefficients over tasks"
     if summary.level is not None and summary.errors is not None:
@@ -898,15 +906,12 @@ def _feature_table(summary: "ModelSummary") -> Table:
         heads[2:2] = ["error", "lower", "upper", "between tasks"]
         rows = [
             (*row[:2], f.error, f.lower, f.upper, f.between, *row[2:])
-            for row, f in zip(rows, summary.features, strict=True)
+            for row, f in zip(rows, shown, strict=True)
         ]
-    return build_table(
-        title,
-        tuple(heads),
-        rows,
-        most=MOST_FEATURES,
-        what="features",
-    )
+    table = build_table(title, tuple(heads), rows, most=MOST_FEATURES, what="features")
+    bends = len(summary.features) - len(shown)
+    note = f"{bends} features that bend curves are not listed: plot_effect shows these."
+    return replace(table, notes=(*table.notes, note)) if bends else table
 
 
 def _task_table(summary: "ModelSummary") -> Table:
