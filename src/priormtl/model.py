@@ -81,8 +81,8 @@ from priormtl.reml import (
     Levels,
     Precision,
     Ties,
+    estimate_family_ties,
     estimate_from_rows,
-    estimate_logistic_ties,
     estimate_ties,
     find_drift,
     join_classes,
@@ -462,7 +462,7 @@ class Model:
             "unit": self.weight_unit,
         }
         if not isinstance(fit, SquaredFit):
-            return estimate_logistic_ties(fit, graph, **options)
+            return estimate_family_ties(fit, graph, **options)
         if suits_rows(source, graph, fit.intercepts):
             del options["unit"]  # rows are counted
             return estimate_from_rows(source, graph, **options)

@@ -333,12 +333,12 @@ def test_standard_errors_are_those_of_generalised_linear_models(loss):
     scale = 0.1 * (high - low) if close > 0.01 else 1e-3
     assert row.lower == pytest.approx(low, abs=scale)
     assert row.upper == pytest.approx(high, abs=scale)
-    # Weights are relative.
-    twice = kind(0.0, loss=loss, **settings)
-    twice.fit(X, y, sample_weight=np.full(len(y), 7.0))
-    np.testing.assert_allclose(
-        twice.fitted_.errors.coef, ours.fitted_.errors.coef, rtol=1e-4
-    )
+    # Weights are relative, unless they are numbers of trials.
+    for weight, repeats in ((0.7, 1.0), (7.0, 1.0 if loss == "gamma" else 7.0)):
+        again = kind(0.0, loss=loss, **settings)
+        again.fit(X, y, sample_weight=np.full(len(y), weight))
+        expected = ours.fitted_.errors.coef / np.sqrt(repeats)
+        np.testing.assert_allclose(again.fitted_.errors.coef, expected, rtol=1e-4)
 
 
 def test_intervals_of_counts_with_crossed_factors():

@@ -393,6 +393,11 @@ class Table:
         counts = self.weight > 0
         return known & (counts if counts.ndim == 2 else counts[:, np.newaxis])
 
+    def has_trials(self) -> bool:
+        """Whether weights are whole numbers, which are numbers of trials."""
+        weight = self.weight
+        return weight is not None and bool(np.all(weight == np.round(weight)))
+
     def mean_weight(self) -> float:
         """Mean weight of the targets that count; ``to_tasks`` checks weights."""
         weight = self.weight

@@ -248,9 +248,8 @@ class MultiTaskClassifier(ClassificationTasks, FixedStrengths):
     lam, theta, epsilon, feature_prior, task_prior, penalty, fit_intercept, \
 intercept_strength, feature_weights, ties, standardize, solver, tol, max_iter, \
 warm_start, task, unseen_tasks, outlier_tasks, outlier_strength, device, crossed
-        See :class:`MultiTaskRegressor`. With logistic loss, "adaptive" coupling is
-        estimated by penalised quasi-likelihood, and ``outlier_strength`` is in units
-        of the noise.
+        See :class:`MultiTaskRegressor`. With logistic loss ``outlier_strength`` is in
+        units of the noise.
     loss : {"logistic", "squared"}, default="logistic"
         Loss function.
 

@@ -156,6 +156,9 @@ class LinearMultiTask(MultiTaskEstimator):
     ) -> Table:
         table = super()._read_table(X, y, task, sample_weight, reset=reset)
         self._weight_unit = table.mean_weight()
+        family = self._family
+        if family is not None and family.noise_is_known and table.has_trials():
+            self._weight_unit = 1.0
         if isinstance(self, RegressorMixin) and self._family is not None:
             y = table.y[table.measured().reshape(table.y.shape)]
             self._family.check(y, weighted=table.weight is not None)

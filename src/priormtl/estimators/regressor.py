@@ -338,12 +338,21 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     this kind, coefficients vary only where a score test says so (two standard errors),
     the most significant ones first.
 
+    With losses other than "squared", variances maximise Laplace's approximation of the
+    restricted likelihood where tasks are tied to their mean, also with crossed factors
+    (as glmmTMB with ``REML=TRUE``), or, where only intercepts vary and tasks say little
+    about them, the likelihood by adaptive quadrature. Other graphs have penalised
+    quasi-likelihood, whose variances are too small for tasks with few events.
+    Coefficients are the optimum of the objective at these variances.
+
     **Sample weights.** They multiply the squared errors in the objective, so with given
     strengths they count as repetitions. Everything that is estimated (adaptive
     coupling, standard errors, prediction intervals) uses relative weights, as lme4
     does: multiplying all of them by a number changes no prediction. Statistics hold
     sums of weights and no numbers of rows; there, and in ``partial_fit``, weights
-    should have a mean of about 1.
+    should have a mean of about 1. Counts and classes have a variance that follows from
+    their mean: with these losses, whole numbers are numbers of trials, and count as
+    repetitions throughout.
 
     **Outlier tasks.** With ``outlier_tasks=True``, P = S + O, and
     outlier_strength Σ_i √t_i ‖o_i‖ is added to the objective, where t_i is the trace

@@ -83,6 +83,14 @@ class Family(ABC):
     def bend(self, eta: Array, y: Array) -> Array:
         """f″(η)."""
 
+    def skew(self, eta: Array, y: Array) -> Array:
+        """Derivative of log f″(η), by a central difference."""
+        step = 1e-4
+        above, below = self.bend(eta + step, y), self.bend(eta - step, y)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.log(above / below) / (2.0 * step)
+        return np.where(np.isfinite(found), found, 0.0)
+
     @abstractmethod
     def conjugate(self, v: Array, y: Array) -> Array:
         """f*(v) inside the domain."""

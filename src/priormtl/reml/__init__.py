@@ -1,7 +1,7 @@
 """Ties between tasks estimated from the data, by restricted maximum likelihood."""
 
 from priormtl.reml.drift import Drift, DriftingRows, Levels
-from priormtl.reml.logistic import estimate_logistic_ties, join_classes
+from priormtl.reml.laplace import estimate_family_ties, join_classes
 from priormtl.reml.rows import estimate_from_rows, find_drift, suits_rows
 from priormtl.reml.sums import (
     Estimate,
@@ -38,8 +38,8 @@ __all__ = [
     "SumModel",
     "Survey",
     "Ties",
+    "estimate_family_ties",
     "estimate_from_rows",
-    "estimate_logistic_ties",
     "estimate_on_sums",
     "estimate_ties",
     "find_drift",

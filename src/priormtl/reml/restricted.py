@@ -2,6 +2,12 @@
 
 Rows become products of columns (`arrow`) once; then each value of the likelihood, with
 its derivatives, takes a factorisation. `mixed` has the formulas.
+
+Quadratic models of other losses have two terms more (see `laplace`). The weights of
+rows, hence log |M|, change with scores η, to first order by ``pull`` · η. Without
+restriction, free common effects β are maximised over instead of integrated out: with
+U the columns of M⁻¹ that belong to β and C their block, log |M| + log |C| is the
+determinant over all other effects, M⁻¹ − U C⁻¹ Uᵀ their inverse.
 """
 
 from collections.abc import Mapping
@@ -28,6 +34,13 @@ class Factor(NamedTuple):
     n_levels: int
 
 
+class Laplace(NamedTuple):
+    """What quadratic models of other losses have more."""
+
+    pull: Array  # (n,) derivatives of the log-determinant in scores
+    is_restricted: bool  # whether free common effects are integrated out
+
+
 class Rows(NamedTuple):
     """Data of a mixed model."""
 
@@ -37,6 +50,7 @@ class Rows(NamedTuple):
     n_tasks: int
     weight: Array | None = None  # (n,) ≥ 0, precisions of rows up to a factor
     crossed: Mapping[str, Factor] = {}
+    laplace: Laplace | None = None
 
 
 # Data, and which families of variances there are.
@@ -66,6 +80,9 @@ class Data:
     n_families: int
     n_fixed: int  # families of common effects
     known_noise: float | None
+    order: Index  # (n,) places of these rows among those given
+    pull: Array | None  # (n,) over the root of the weight
+    is_restricted: bool
     counter: list[int] = field(default_factory=lambda: [0])  # of evaluations
 
     @classmethod
@@ -119,6 +136,7 @@ class Data:
             for name, factor in rows.crossed.items()
         }
         noise = None if noise_variance is None else noise_variance / unit
+        pull = None if rows.laplace is None else rows.laplace.pull[order] / root
         return cls(
             X=X,
             y=y,
@@ -136,6 +154,9 @@ class Data:
             n_families=n_fixed + n_deviations + len(crossed),
             n_fixed=n_fixed,
             known_noise=noise,
+            order=order,
+            pull=pull,
+            is_restricted=rows.laplace is None or rows.laplace.is_restricted,
         )
 
     @property
@@ -155,6 +176,11 @@ class Data:
         matrix = np.eye(len(self.mean))
         matrix[0] -= self.mean
         return matrix
+
+    @cached_property
+    def free_origin(self) -> Array:
+        """The same for free effects only (f, p)."""
+        return self.origin[np.flatnonzero(self.free)]
 
     def values(self, columns: Index | list[int]) -> Array:
         """Columns as they were given, times the roots of weights."""
@@ -249,6 +275,7 @@ class Likelihood:
     matrices: tuple[csr_array, ...]
     arrow: Arrow
     right: Vectors  # products with y
+    pull: Vectors | None  # products with ``pull``
     freedom: float
 
     @classmethod
@@ -262,19 +289,20 @@ class Likelihood:
         ones = data.root[:, np.newaxis]
         terms += [Term(levels, size, ones) for levels, size in data.crossed.values()]
         matrices = tuple(term.matrix() for term in terms)
-        right = Vectors(
-            (data.X.T @ data.y)[:, np.newaxis],
-            tuple((Z.T @ data.y)[:, np.newaxis] for Z in matrices),
-        )
+        right = _products(data.X, matrices, data.y)
+        pull = None
+        if data.pull is not None:
+            pull = _products(data.X, matrices, data.pull)
         arrow = Arrow.of(data.gram, data.X, terms, matrices)
         n_free = np.count_nonzero(data.free)
-        freedom = float(len(data.y) - n_free)
+        freedom = float(len(data.y) - (n_free if data.is_restricted else 0))
         if freedom <= 0 and data.known_noise is None:
             raise ValueError(
                 f"REML needs more rows than free common effects: got {len(data.y)} "
                 f"rows and {n_free} effects. Shrink some of them, or choose features."
             )
-        return cls(data, varying, tuple(terms), matrices, arrow, right, freedom)
+        parts = tuple(terms), matrices, arrow, right, pull
+        return cls(data, varying, *parts, freedom)
 
     def at(self, theta: Array) -> "Point":
         """Factorise for variances θ ≥ 0 of all families."""
@@ -318,10 +346,14 @@ class Likelihood:
         """P times rows (n, T): what is left of them when effects are fitted."""
         X, matrices = self.data.X, self.matrices
         effects = factor.solve(Vectors(X.T @ rows, tuple(Z.T @ rows for Z in matrices)))
-        rest = rows - X @ effects.top
-        for Z, part in zip(matrices, effects.terms, strict=True):
-            rest -= Z @ part
-        return rest
+        return rows - self.scores(effects)
+
+    def scores(self, effects: Vectors) -> Array:
+        """Columns times effects (n, T)."""
+        found = self.data.X @ effects.top
+        for Z, part in zip(self.matrices, effects.terms, strict=True):
+            found += Z @ part
+        return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -343,16 +375,52 @@ class Point:
         return self.likelihood.arrow.factorise(*self.scales)
 
     @cached_property
-    def solution(self) -> Vectors:
-        """Effects."""
+    def mode(self) -> Vectors:
+        """Effects that fit best."""
         return self.factor.solve(self.likelihood.right)
+
+    @cached_property
+    def solution(self) -> Vectors:
+        """Effects; without restriction at the free ones that are most likely."""
+        if self._shift is None:
+            return self.mode
+        U, _ = self._free
+        step = -0.5 * self.noise_variance * self._shift[1]
+        return _add(self.mode, Vectors(U.top @ step, tuple(u @ step for u in U.terms)))
+
+    @cached_property
+    def _free(self) -> tuple[Vectors, Array]:
+        """Columns U of free common effects in K, and the inverse of their block C."""
+        free = self.likelihood.data.free_origin
+        sizes = self.likelihood.arrow.sizes
+        terms = tuple(np.zeros((size, len(free))) for size in sizes)
+        U = self.factor.solve(Vectors(free.T, terms))
+        return U, np.asarray(np.linalg.inv(free @ U.top))
+
+    @cached_property
+    def _shift(self) -> tuple[Array, Array] | None:
+        """What the pull moves free effects by, a (f, 1), and C⁻¹ a."""
+        likelihood = self.likelihood
+        if likelihood.pull is None or likelihood.data.is_restricted:
+            return None
+        a = likelihood.data.free_origin @ self.factor.solve(likelihood.pull).top
+        return a, self._free[1] @ a
+
+    def _solve(self, right: Vectors) -> Vectors:
+        """K times right-hand sides, or its part at known free effects."""
+        found = self.factor.solve(right)
+        if self.likelihood.data.is_restricted:
+            return found
+        U, inverse = self._free
+        taken = -inverse @ _inner(U, right)
+        return _add(found, Vectors(U.top @ taken, tuple(u @ taken for u in U.terms)))
 
     @cached_property
     def misfit(self) -> float:
         """yᵀ P y."""
         data = self.likelihood.data
         squares = float(data.y @ data.y)
-        explained = float(_inner(self.likelihood.right, self.solution)[0, 0])
+        explained = float(_inner(self.likelihood.right, self.mode)[0, 0])
         no_squares = 1e-150  # least sum of squares: targets that are all equal
         return max(squares - explained, LEAST_MISFIT * squares, no_squares)
 
@@ -371,6 +439,13 @@ class Point:
             np.log(data.norm[data.free]).sum() - np.log(data.root).sum()
         )
         noise = self.noise_variance
+        if self.likelihood.pull is not None:
+            log += float(_inner(self.likelihood.pull, self.mode)[0, 0])
+        if not data.is_restricted:
+            log -= float(np.linalg.slogdet(self._free[1])[1])
+        if self._shift is not None:
+            a, turned = self._shift
+            log -= 0.25 * noise * float(a[:, 0] @ turned[:, 0])
         return log + freedom * float(np.log(2.0 * np.pi * noise)) + self.misfit / noise
 
     @property
@@ -390,17 +465,28 @@ class Point:
     @cached_property
     def used(self) -> Array:
         """Degrees of freedom that each active family takes: q − tr (M⁻¹)_vv."""
-        sums = self.likelihood.sums(self.factor.diagonals())[self.active, 0]
+        diagonals = self.factor.diagonals()
+        if not self.likelihood.data.is_restricted:
+            U, inverse = self._free
+            top, *terms = (
+                -np.einsum("ij,jk,ik->i", part, inverse, part)[:, np.newaxis]
+                for part in (U.top, *U.terms)
+            )
+            diagonals = _add(diagonals, Vectors(top, tuple(terms)))
+        sums = self.likelihood.sums(diagonals)[self.active, 0]
         return self.likelihood.counts[self.active] - sums / self.theta[self.active]
 
     @property
     def gradient(self) -> Array:
         """Derivative of the value in log θ of active families."""
-        return self.used - self.squares
+        if self.likelihood.pull is None:
+            return self.used - self.squares
+        pulled = _inner(self.likelihood.pull, self._responses[1])[0]
+        return self.used - self.squares + pulled
 
     @cached_property
-    def information(self) -> Array:
-        """Average information about log θ of active families."""
+    def _responses(self) -> tuple[Vectors, Vectors]:
+        """Precisions times effects of active families, and how effects follow log θ."""
         active, likelihood = self.active, self.likelihood
         weight = np.diag(1.0 / self.theta[active])
         known = likelihood.data.fixed[:, np.newaxis] == active
@@ -412,7 +498,12 @@ class Point:
             blocks = part.reshape(-1, len(families), 1) * own
             parts.append(blocks.reshape(len(part), len(active)))
         vectors = Vectors(parts[0], tuple(parts[1:]))
-        inner = _inner(vectors, self.factor.solve(vectors))
+        return vectors, self._solve(vectors)
+
+    @cached_property
+    def information(self) -> Array:
+        """Average information about log θ of active families."""
+        inner, likelihood = _inner(*self._responses), self.likelihood
         squares = self.squares
         out = np.diag(squares) - inner / self.noise_variance
         if likelihood.data.known_noise is None:
@@ -444,9 +535,67 @@ class Point:
         """Other variances, of the columns that vary here."""
         return replace(self, theta=theta)
 
+    def leverages(self) -> Array:
+        """Diagonal of the matrix that takes targets to fitted ones (n,)."""
+        data, likelihood = self.likelihood.data, self.likelihood
+        terms = likelihood.terms
+        if data.crossed:
+            own = self._probed_leverages()
+        else:
+            own = np.einsum("np,np->n", data.X @ self.factor.common(), data.X)
+        if terms and not data.crossed:
+            level, z = terms[0].levels, terms[0].values
+            shape = terms[0].n_levels, z.shape[1], data.X.shape[1]
+            cross, blocks = self.factor.cross(0).reshape(shape), self.factor.blocks(0)
+            for j in range(z.shape[1]):
+                with_common = np.einsum("np,np->n", cross[level, j], data.X)
+                with_own = np.einsum("nk,nk->n", blocks[level, j], z)
+                own += np.where(level >= 0, z[:, j] * (2 * with_common + with_own), 0.0)
+        if not data.is_restricted:
+            U, inverse = self._free
+            free = likelihood.scores(U)
+            own -= np.einsum("nf,nf->n", free @ inverse, free)
+        return np.asarray(own)
+
+    def _probed_leverages(self) -> Array:
+        """The same with crossed factors: row by row, or from probes if rows are many.
+
+        A probe of random signs s has s · (fitted s) of that mean, row by row.
+        """
+        n, size = len(self.likelihood.data.y), len(self.likelihood.arrow.rest_side)
+        most_steps = 3 * 10**9
+        exact = n**2 * (size + len(self.theta)) <= most_steps
+        rng, n_probes, found = (
+            np.random.default_rng(0),
+            n if exact else 200,
+            np.zeros(n),
+        )
+        for first in range(0, n_probes, 100):
+            some = np.arange(first, min(first + 100, n_probes))
+            probes = np.zeros((n, len(some)))
+            if exact:
+                probes[some, some - first] = 1.0
+            else:
+                probes = rng.choice([-1.0, 1.0], probes.shape)
+            fitted = probes - self.project(probes)
+            found += np.einsum("nt,nt->n", probes, fitted)
+        return found if exact else found / n_probes
+
     def project(self, rows: Array) -> Array:
         """P times rows (n, T)."""
         return self.likelihood.project(self.factor, rows)
+
+
+def _products(X: Array, matrices: tuple[csr_array, ...], row: Array) -> Vectors:
+    """Products of all columns with numbers of rows (n,)."""
+    parts = tuple((Z.T @ row)[:, np.newaxis] for Z in matrices)
+    return Vectors((X.T @ row)[:, np.newaxis], parts)
+
+
+def _add(a: Vectors, b: Vectors) -> Vectors:
+    """Sums of effects."""
+    terms = zip(a.terms, b.terms, strict=True)
+    return Vectors(a.top + b.top, tuple(x + y for x, y in terms))
 
 
 def _inner(a: Vectors, b: Vectors) -> Array:

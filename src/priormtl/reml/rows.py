@@ -7,6 +7,7 @@ task is formed: see `mixed`.
 """
 
 import warnings
+from dataclasses import replace
 from typing import NamedTuple, Self, TypeGuard
 
 import numpy as np
@@ -25,7 +26,7 @@ from priormtl.reml.mixed import (
     Variances,
     estimate_mixed,
 )
-from priormtl.reml.restricted import Factor, Rows
+from priormtl.reml.restricted import Factor, Laplace, Rows
 from priormtl.reml.ties import (
     COMMON,
     NO_MISFIT,
@@ -118,19 +119,22 @@ def estimate_from_rows(
     slopes: bool = True,
     start: Ties | None = None,
     tolerance: float | None = None,
+    laplace: Laplace | None = None,
 ) -> Ties:
     """Ties as `estimate_ties` finds them, infinite where effects do not vary.
 
     Levels of crossed factors, which the rows may have, get effects of their own.
     ``tolerance`` is the promised gain of a last step; by default it is small, or, with
-    a start, that of models that are there to be scored.
+    a start, that of models that are there to be scored. With ``laplace``, the
+    estimate has the leverages of rows.
     """
     (d, m), weight = moments.shape, moments.weight
     unknown = unknown_ties((d, m), True, laplacian.between)
     level = float(weight @ np.where(weight > 0, moments.y_mean, 0.0) / weight.sum())
     own = families or Families(np.arange(d), np.full(d, -1))
     layout = Layout.of(moments, level, own)
-    rows, row_weight = layout.rows, moments.data.weight
+    row_weight = moments.data.weight
+    rows = layout.rows._replace(laplace=laplace)
     squares = float(row_weight @ rows.y**2)
     several = int(np.count_nonzero(weight)) > 1
     if not (several or layout.crossed) or not squares > 0:
@@ -164,7 +168,12 @@ def estimate_from_rows(
     )
     if not found.point.misfit > NO_MISFIT * squares:
         return unknown
-    return layout.ties(found, laplacian, float(weight.mean()), level)
+    ties = layout.ties(found, laplacian, float(weight.mean()), level)
+    if laplace is None:
+        return ties
+    leverages = np.zeros(len(laplace.pull))
+    leverages[found.point.likelihood.data.order] = found.point.leverages()
+    return replace(ties, leverages=leverages)
 
 
 class Layout(NamedTuple):

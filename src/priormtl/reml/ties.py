@@ -411,6 +411,7 @@ class Ties:
     precision: Precision | None = None  # where it comes with the estimate
     crossed: CrossedEffects | None = None
     n_rows: int = 0  # that it was estimated from, where rows were at hand
+    leverages: Array | None = None  # (n,) of rows, where they are asked for
 
 
 def estimate_ties(
