@@ -197,6 +197,13 @@ class Data:
         return np.searchsorted(self.task, np.arange(self.n_tasks + 1))
 
     @cached_property
+    def n_placeholders(self) -> int:
+        """Number of tasks that a fold lacks: one row of next to no weight each."""
+        first, counts = self.bounds[:-1], np.diff(self.bounds)
+        weight = self.root[first[counts == 1]] ** 2
+        return int(np.count_nonzero(weight < 1e-6 * float(self.root.max()) ** 2))
+
+    @cached_property
     def curvature(self) -> Array:
         """Mean sum of squares of a column of each family: per effect (families,)."""
         squares = self.norm**2
@@ -295,10 +302,11 @@ class Likelihood:
             pull = _products(data.X, matrices, data.pull)
         arrow = Arrow.of(data.gram, data.X, terms, matrices)
         n_free = np.count_nonzero(data.free)
-        freedom = float(len(data.y) - (n_free if data.is_restricted else 0))
+        n_rows = len(data.y) - data.n_placeholders
+        freedom = float(n_rows - (n_free if data.is_restricted else 0))
         if freedom <= 0 and data.known_noise is None:
             raise ValueError(
-                f"REML needs more rows than free common effects: got {len(data.y)} "
+                f"REML needs more rows than free common effects: got {n_rows} "
                 f"rows and {n_free} effects. Shrink some of them, or choose features."
             )
         parts = tuple(terms), matrices, arrow, right, pull

@@ -74,7 +74,9 @@ def _draw(point: Point, rng: np.random.Generator, n: int) -> Array:
     """Targets (n, T) of the model with noise of variance 1."""
     likelihood, scales = point.likelihood, point.scales
     data = likelihood.data
-    rows = rng.standard_normal((len(data.y), n))
+    rows = np.empty((len(data.y), n))
+    # Noise goes with targets, so that the order of rows does not matter.
+    rows[np.lexsort([data.y, data.task])] = rng.standard_normal(rows.shape)
     common = np.where(data.fixed >= 0, scales.common, 0.0)[:, np.newaxis]
     rows += data.X @ (common * rng.standard_normal((len(common), n)))
     for scale, Z in zip(scales.terms, likelihood.matrices, strict=True):
