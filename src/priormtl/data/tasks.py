@@ -145,6 +145,11 @@ class StackedRows(TaskData):
         return self._blocks[i], self.y[rows], self.weight[rows]
 
     @cached_property
+    def task_codes(self) -> Index:
+        """Task of each row (n,)."""
+        return np.repeat(np.arange(len(self.tasks)), np.diff(self.starts))
+
+    @cached_property
     def _slices(self) -> list[slice]:
         ends = self.starts.tolist()
         return [slice(a, b) for a, b in pairwise(ends)]

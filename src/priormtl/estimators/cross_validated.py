@@ -287,6 +287,14 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             else:
                 score_by = self._score_rows if by_default else self._scorer
                 score = score_by(take_test(table, split, k), table.tasks)
+            is_later = table.time is not None and table.offset is None
+            if (
+                is_later
+                and isinstance(score, RowError)
+                and isinstance(self, RegressorMixin)
+            ):
+                assert isinstance(train, StackedRows)
+                score = replace(score, train=train)
             scored.append(SearchFold(train, score, missing))
         return SearchData(whole, scored)
 

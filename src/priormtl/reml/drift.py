@@ -225,8 +225,7 @@ class DriftingRows(NamedTuple):
     def of(cls, drift: Drift, sd: float, rows: StackedRows) -> Self:
         """Whiten rows, which have times."""
         assert rows.time is not None
-        task = np.repeat(np.arange(len(rows.tasks)), np.diff(rows.starts))
-        clock = Clock.of(rows.time, task, len(rows.tasks))
+        clock = Clock.of(rows.time, rows.task_codes, len(rows.tasks))
         return cls(drift, sd, clock, rows, drift.whiten_data(rows, clock))
 
     def levels(self, coef: Array, intercept: Array) -> Levels:

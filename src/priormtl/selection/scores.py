@@ -6,14 +6,16 @@ units of the data, and returns one number per model, larger for better ones.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import StackedRows, TaskData, TaskStatistics
-from priormtl.losses import Family
+from priormtl.losses import Family, Squared
 from priormtl.metrics import task_aucs
 from priormtl.reml import DriftingRows, Levels
+from priormtl.selection.history import History, mix
 
 Score = Callable[[Array, Array], Array]
 
@@ -61,16 +63,55 @@ def mean_auc(test: TaskData, scores: Array) -> float:
 
 @dataclass(frozen=True, eq=False)
 class RowError:
-    """Negative mean squared error over all held-out rows."""
+    """Negative mean squared error over all held-out rows.
+
+    Where these are later rows, ``train`` are the training rows of all tasks, and
+    predictions are mixed with what the last ones say: so will forecasts be.
+    """
 
     test: TaskData
     places: Index  # of its tasks among the model's
+    train: StackedRows | None = None
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        scores = _row_scores(
-            self.test, coefs[:, self.places], intercepts[:, self.places]
-        )
-        return np.array([row_error(self.test, s) for s in scores])
+        test, places = self.test, self.places
+        scores = _row_scores(test, coefs[:, places], intercepts[:, places])
+        if self.train is not None:
+            before = _row_scores(self.train, coefs, intercepts)
+            scores = list(map(self._with_history, scores, before))
+        return np.array([row_error(test, s) for s in scores])
+
+    def _with_history(self, scores: Array, before: Array) -> Array:
+        """Forecasts, given the scores of training rows."""
+        train, test = self.train, self.test
+        assert train is not None
+        assert isinstance(test, StackedRows)
+        assert train.time is not None
+        assert test.time is not None
+        # Rows of next to no weight only keep the place of a task.
+        used = np.flatnonzero(train.weight > 1e-6 * train.weight.mean())
+        rows = train.y[used], before[used], train.task_codes[used], train.time[used]
+        history = History.of(*rows, train.weight[used], len(train.tasks))
+        codes = self.places[test.task_codes]
+        both = history.forecasts(scores, codes, test.time)
+        weights, _ = mix(Squared(), test.y, scores, both, test.weight)
+        return history._replace(weights=weights).add(scores, codes, test.time)
+
+    def with_offsets(self, offset: Callable[[StackedRows, Index], Array]) -> "RowError":
+        """The same with known parts of the scores of rows, given places of tasks."""
+        test, train = self.test, self.train
+        assert isinstance(test, StackedRows)
+        if train is not None:
+            train = _shifted(train, np.arange(len(train.tasks)), offset)
+        return replace(self, test=_shifted(test, self.places, offset), train=train)
+
+
+def _shifted(
+    rows: StackedRows, places: Index, offset: Callable[[StackedRows, Index], Array]
+) -> StackedRows:
+    known = 0.0 if rows.offset is None else rows.offset
+    added = offset(rows, places[rows.task_codes])
+    return replace(rows, offset=known + added, crossed=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,14 +158,6 @@ def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:
     ]
 
 
-def add_levels(test: StackedRows, places: Index, levels: Levels) -> StackedRows:
-    """Rows with the levels of their tasks at their times as a part of their scores."""
-    assert test.time is not None
-    task = np.repeat(places, np.diff(test.starts))
-    known = 0.0 if test.offset is None else test.offset
-    return replace(test, offset=known + levels.at(task, test.time)[0])
-
-
 @dataclass(frozen=True, eq=False)
 class DriftingError:
     """Score of models whose levels drift, as the training rows of each leave them."""
@@ -134,13 +167,17 @@ class DriftingError:
 
     def __call__(self, coefs: Array, intercepts: Array) -> Array:
         """Score of each model."""
-        test, places, found = self.score.test, self.score.places, []
-        assert isinstance(test, StackedRows)
+        found = []
         for coef, intercept in zip(coefs, intercepts, strict=True):
             levels = self.train.levels(coef, intercept)
-            there = replace(self.score, test=add_levels(test, places, levels))
+            there = self.score.with_offsets(partial(_levels_at, levels))
             found.append(there(coef[np.newaxis], intercept[np.newaxis])[0])
         return np.array(found)
+
+
+def _levels_at(levels: Levels, rows: StackedRows, codes: Index) -> Array:
+    assert rows.time is not None
+    return levels.at(codes, rows.time)[0]
 
 
 def score_drifting(score: Score, train: DriftingRows) -> Score:
@@ -160,11 +197,14 @@ def score_given(score: Score, names: tuple[str, ...], effects: Array) -> Score:
             "scoring must be None with crossed factors: other scorers do not see their "
             "levels."
         )
-    test = score.test
-    assert isinstance(test, StackedRows)
-    assert test.crossed is not None
-    levels = test.crossed.only(names)
-    assert levels is not None
-    known = 0.0 if test.offset is None else test.offset
-    offset = known + levels.forward(effects)
-    return replace(score, test=replace(test, offset=offset, crossed=None))
+
+    def offset(rows: StackedRows, codes: Index) -> Array:
+        assert rows.crossed is not None
+        levels = rows.crossed.only(names)
+        assert levels is not None
+        return levels.forward(effects)
+
+    if isinstance(score, RowError):
+        return score.with_offsets(offset)
+    assert isinstance(score.test, StackedRows)
+    return replace(score, test=_shifted(score.test, score.places, offset))

@@ -343,7 +343,7 @@ def search_structures(
             choices = dict.fromkeys([*choices, "ties", "slopes"], ())
     result = run(setup)
     for choice, values in choices.items():
-        leader = result.candidates()[choose_candidate(result, "best")]
+        leader = result.candidates()[_surely_better(result, "best", "trend", "curve")]
         best = result.setups[leader.structure].structure
         if best.is_wide:
             break
@@ -492,17 +492,34 @@ def choose_candidate(result: SearchResult, rule: str) -> int:
 
 
 def choose_structure(result: SearchResult, rule: str) -> int:
-    """Same, but slopes are in common only if they gain more than a standard error."""
-    best = choose_candidate(result, rule)
-    common = np.empty(len(result.scores), bool)
-    for i, candidate in enumerate(result.candidates()):
-        setup = result.setups[candidate.structure]
-        common[i] = setup.structure.slopes == "common"
-    if not common[best] or common.all():
+    """Same, but some choices must gain more than a standard error.
+
+    These are slopes in common, and curves in time, which run on beyond the data.
+    """
+    sure = _surely_better(result, rule, "trend", "curve")
+    trend = result.setups[result.candidates()[sure].structure].structure.trend
+    return _surely_better(result, rule, "slopes", "common", trend)
+
+
+def _surely_better(
+    result: SearchResult, rule: str, choice: str, value: str, trend: str | None = None
+) -> int:
+    """Best candidate; one with this value of a choice only by a standard error.
+
+    Candidates of other trends are left out where one is given.
+    """
+    structures = [result.setups[one.structure].structure for one in result.candidates()]
+    scores = result.scores
+    if trend is not None:
+        other = np.array([one.trend != trend for one in structures])
+        scores = np.where(other[:, np.newaxis], np.nan, scores)
+    has = np.array([vars(one)[choice] == value for one in structures])
+    best = choose_candidate(replace(result, scores=scores), rule)
+    without = np.where(has[:, np.newaxis], np.nan, scores)
+    if not has[best] or np.all(np.isnan(without)):
         return best
-    others = np.where(common[:, np.newaxis], np.nan, result.scores)
-    other = choose_candidate(replace(result, scores=others), rule)
-    gains = result.scores[best] - result.scores[other]
+    other = choose_candidate(replace(result, scores=without), rule)
+    gains = scores[best] - scores[other]
     return best if np.nanmean(gains) > standard_error(gains) else other
 
 
