@@ -1,18 +1,22 @@
 """Three questions to a table: rows left out, later rows, new tasks.
 
 Each table has tasks, a time and a target. For "later" rows the last fifth of the times
-of each task is held out, for "tasks" whole tasks in five folds, and for "rows" a random
-fifth of the rows of each task. Rivals are tuned on inner folds of the same kind: those
-for later rows go forward in time. The page ``docs/benchmarks/questions.md`` is made of
-the JSON that this writes::
+of each task is held out, for "tasks" whole tasks in three folds, and for "rows" a
+random fifth of the rows of each task. Rivals are tuned on inner folds of the same kind:
+those for later rows go forward in time. Tables at even places of the alphabet are for
+choices ("choice"); those at odd places judge ("judge"). The page
+``docs/benchmarks/questions.md`` is made of the JSON that this writes; a method that is
+named is measured again, others are kept::
 
-    python -m benchmarks.questions --out questions.json
-    python -m benchmarks.questions --page questions.json
+    python -m benchmarks.questions --out docs/benchmarks/questions.json ours lme4
+    python -m benchmarks.questions --page docs/benchmarks/questions.json
 """
 
 import argparse
 import json
 import os
+import subprocess
+import tempfile
 import time as clock
 import warnings
 from pathlib import Path
@@ -26,7 +30,13 @@ from priormtl.baselines import usual
 
 DATA = Path(os.environ.get("PRIORMTL_DATA", "/work/shared/data"))
 COVERAGE = 0.9
-NAMES = ("ridge-dummies", "lightgbm", "mixed-slopes", "last-value")
+RIVALS = {
+    "ridge": "ridge-dummies",
+    "lightgbm": "lightgbm",
+    "lme4": "lme4",
+    "last value": "last-value",
+}
+PATIENCE = 60  # seconds of lme4
 
 
 class Panel(NamedTuple):
@@ -100,7 +110,7 @@ def splits(question: str, X: pd.DataFrame, panel: Panel) -> list[Any]:
     if question == "later":
         return list(TaskTimeSplit(1, task=panel.task, time=panel.time).split(X))
     if question == "tasks":
-        return list(TaskGroupKFold(5, task=panel.task, random_state=1).split(X))
+        return list(TaskGroupKFold(3, task=panel.task, random_state=1).split(X))
     return list(TaskKFold(5, task=panel.task, random_state=1).split(X))[:1]
 
 
@@ -110,10 +120,49 @@ def encode(X: pd.DataFrame, panel: Panel) -> np.ndarray:
     return table.fillna(table.mean()).to_numpy(float)
 
 
-def rivals(question: str, X: pd.DataFrame, y: np.ndarray, panel: Panel, split: Any):
-    """Predictions of usual methods for the test rows, by name."""
+LME4 = """
+library(lme4); args <- commandArgs(TRUE); f <- read.csv(args[1]); t <- f$train == 1
+f$g <- factor(f$g); x <- grep("^x", names(f), value=TRUE)
+s <- strsplit(args[3], ",")[[1]]; fixed <- paste(c("1", x), collapse=" + ")
+slopes <- paste0("(1 + ", paste(s, collapse=" + "), " || g)")
+if (!length(s)) slopes <- "(1 | g)"
+m <- lmer(as.formula(paste("y ~", fixed, "+", slopes)), data=f[t,],
+          control=lmerControl(calc.derivs=FALSE, check.conv.singular="ignore"))
+write.csv(predict(m, f[!t,], allow.new.levels=TRUE), args[2], row.names=FALSE)
+"""
+
+
+def ask_lme4(Z: np.ndarray, y: np.ndarray, codes: np.ndarray, split: Any) -> Any:
+    """Linear mixed model by REML with random intercepts and independent slopes."""
+    train, test = split
+    scale = Z[train].std(axis=0)
+    mean, moves = Z[train].mean(axis=0), scale > 0
+    F = (Z[:, moves] - mean[moves]) / scale[moves]
+    F = F[:, usual._independent_columns(F[train], 0 * mean[moves], 1 + 0 * mean[moves])]
+    tasks = pd.factorize(codes[train])[0]
+    rows = usual.Rows(F[train], y[train], tasks, tasks.max() + 1, None)
+    slopes = [f"x{j}" for j in usual._varying_columns(F[train], rows)]
+    table = pd.DataFrame(F, columns=[f"x{j}" for j in range(F.shape[1])])
+    table = table.assign(y=y, g=codes, train=0)
+    table.loc[train, "train"] = 1
+    table = pd.concat([table.iloc[train], table.iloc[test]])
+    with tempfile.TemporaryDirectory() as folder:
+        script, given, found = (Path(folder, name) for name in ("fit.R", "in", "out"))
+        script.write_text(LME4)
+        table.to_csv(given, index=False)
+        command = ["Rscript", script, given, found, ",".join(slopes)]
+        subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE)
+        return pd.read_csv(found).iloc[:, 0].to_numpy(float)
+
+
+def ask_rival(
+    name: str, question: str, X: pd.DataFrame, y: np.ndarray, panel: Panel, split: Any
+) -> np.ndarray:
+    """Predictions of a usual method for the test rows."""
     train, test = split
     Z = encode(X, panel)
+    if name == "lme4":
+        return ask_lme4(Z, y, X[panel.task].to_numpy(), split)
     codes, labels = pd.factorize(X[panel.task].iloc[train])
     place = {label: i for i, label in enumerate(labels)}
     own = X[panel.task].iloc[test].map(place).fillna(-1).to_numpy(int)
@@ -122,150 +171,157 @@ def rivals(question: str, X: pd.DataFrame, y: np.ndarray, panel: Panel, split: A
     if question == "tasks":  # rivals do without the task
         codes, own, m = np.zeros(len(train), int), np.zeros(len(test), int), 1
     rows = usual.Rows(Z[train], y[train], codes, m, None, time)
-    for name in NAMES if question == "later" else NAMES[:-1]:
-        grouped = rows
-        if question == "tasks" and name == "mixed-slopes":
-            groups = pd.factorize(X[panel.task].iloc[train])[0]
-            grouped = rows._replace(codes=groups, n_tasks=groups.max() + 1)
-        begin = clock.process_time()
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                model = usual.USUAL[name].fit(grouped, classify=False)
-                if question == "tasks" and name == "mixed-slopes":
-                    model.effects[:] = 0.0
-                found = model(Z[test], own)
-        except (ValueError, np.linalg.LinAlgError):
-            found = None
-        yield name, found, clock.process_time() - begin
+    return usual.USUAL[RIVALS[name]].fit(rows, classify=False)(Z[test], own)
 
 
-def measure(name: str, question: str, settings: dict[str, Any], with_rivals: bool):
-    """Errors of all methods, and coverage of our intervals."""
+def ask_ours(
+    question: str,
+    X: pd.DataFrame,
+    y: np.ndarray,
+    panel: Panel,
+    split: Any,
+    **given: Any,
+) -> tuple[np.ndarray, np.ndarray, dict[str, Any]]:
+    """Predictions and intervals of the test rows, and what was chosen."""
+    train, test = split
+    if question == "later":
+        given["time"] = panel.time
+    model = tabular_model("regressor", task=panel.task, **given)
+    model.fit(X.iloc[train], y[train])
+    known = model.fitted_
+    facts = {
+        "structure": str(known.search.structure.to_dict()),
+        "trees": 0.0 if known.trees is None else known.trees.share,
+        "growth": known.calibration.growth.tolist(),
+        "history": known.held_out.history.round(2).tolist(),
+    }
+    ends = model.predict_interval(X.iloc[test], coverage=COVERAGE)
+    return model.predict(X.iloc[test]), ends, facts
+
+
+def measure(name: str, question: str, method: str, **given: Any) -> dict[str, Any]:
+    """Error of a method on a table, and the coverage of our intervals."""
     X, y, panel = load(name)
-    if settings.pop("early", False):  # to choose settings on other rows than reported
-        ((keep, _),) = splits("later", X, panel)
-        X, y = X.iloc[keep].reset_index(drop=True), y.iloc[keep].reset_index(drop=True)
-    target = y.to_numpy(float)
-    squares: dict[str, list[float]] = {}
-    inside, seconds, facts = [], {}, {}
-    for train, test in splits(question, X, panel):
-        begin = clock.process_time()
-        given = dict(settings)
-        if question == "later":
-            given["time"] = panel.time
-        if question == "tasks":
-            given["calibrate"] = "tasks"
+    target, begin = y.to_numpy(float), clock.process_time()
+    squares, inside, facts = list[float](), list[bool](), dict[str, Any]()
+    for split in splits(question, X, panel):
+        truth = target[split[1]]
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = tabular_model("regressor", task=panel.task, **given)
-            model.fit(X.iloc[train], target[train])
-            found = model.predict(X.iloc[test])
-            ends = model.predict_interval(X.iloc[test], coverage=COVERAGE)
-        seconds["priormtl"] = seconds.get("priormtl", 0) + clock.process_time() - begin
-        squares.setdefault("priormtl", []).extend((target[test] - found) ** 2)
-        inside.extend((ends[:, 0] <= target[test]) & (target[test] <= ends[:, 1]))
-        facts = {
-            "structure": str(model.fitted_.search.structure.to_dict()),
-            "trees": getattr(model[-1], "trees_weight_", 0.0),
-            "growth": model.fitted_.calibration.growth.tolist(),
-            "history": model.fitted_.held_out.history.round(2).tolist(),
-        }
-        for rival, values, taken in (
-            rivals(question, X, target, panel, (train, test)) if with_rivals else ()
-        ):
-            seconds[rival] = seconds.get(rival, 0) + taken
-            if values is not None:
-                squares.setdefault(rival, []).extend((target[test] - values) ** 2)
-    errors = {
-        method: float(np.sqrt(np.mean(each)))
-        for method, each in squares.items()
-        if len(each) == len(inside)
-    }
-    return {
-        "table": name,
-        "question": question,
-        "rows": len(X),
-        "tasks": int(X[panel.task].nunique()),
-        "rmse": errors,
-        "coverage": float(np.mean(inside)),
-        "seconds": seconds,
-        **facts,
-    }
+            asked = question, X, target, panel, split
+            if method == "ours":
+                values, ends, facts = ask_ours(*asked, **given)
+                inside += ((ends[:, 0] <= truth) & (truth <= ends[:, 1])).tolist()
+            else:
+                values = ask_rival(method, *asked)
+        squares += ((truth - values) ** 2).tolist()
+    found = {"rmse": float(np.sqrt(np.mean(squares)))}
+    if inside:
+        found["coverage"] = float(np.mean(inside))
+    return found | facts | {"seconds": round(clock.process_time() - begin, 2)}
 
 
-def run(out: Path, tables: list[str], questions: list[str]) -> None:
-    """Measure what the file lacks, and write it after each table."""
-    known = json.loads(out.read_text()) if out.exists() else []
-    done = {(one["table"], one["question"]) for one in known}
+def run(out: Path, tables: list[str], questions: list[str], methods: list[str]) -> None:
+    """Measure methods, and write the file after each."""
+    known = json.loads(out.read_text()) if out.exists() else {}
     for question in questions:
         for name in tables:
-            if (name, question) in done:
-                continue
-            known.append(measure(name, question, {}, True))
-            out.write_text(json.dumps(known, indent=1) + "\n")
-            print(name, question, known[-1]["rmse"], known[-1]["coverage"], flush=True)
+            X, _, panel = load(name)
+            one = known.setdefault(f"{name}, {question}", {})
+            one["rows"], one["tasks"] = len(X), int(X[panel.task].nunique())
+            for method in methods:
+                if method == "last value" and question != "later":
+                    continue
+                try:
+                    one[method] = measure(name, question, method)
+                except (ValueError, subprocess.SubprocessError) as error:
+                    one[method] = {"failed": str(error)[:80]}
+                out.write_text(json.dumps(known, indent=1) + "\n")
+                print(name, question, method, one[method], flush=True)
 
 
 WORDS = {
     "rows": "Rows left out at random",
     "later": "Later rows: the last fifth of the times of each task",
-    "tasks": "New tasks, in five folds",
+    "tasks": "New tasks, in three folds",
 }
 
 
-def page(results: list[dict[str, Any]]) -> str:
+def page(results: dict[str, dict[str, Any]]) -> str:
     """Tables of all questions in Markdown."""
     lines = [
-        "# Later rows and new tasks",
+        "# Rows, later rows and new tasks",
         "",
         "Root mean squared errors of `tabular_model` and of usual methods for three "
         "questions, and the share of held-out rows in our intervals of 90 %. For later "
         "rows, ours is `tabular_model(..., time=...)`, and inner folds of LightGBM go "
-        "forward in time; for new tasks, rivals do without the task. Ratios are those "
-        "to the best rival on the same rows, chosen afterwards. Made by "
-        "`python -m benchmarks.questions --out FILE` and `--page FILE` on the tables "
-        "that the file lists.",
+        "forward in time; for new tasks, ridge and LightGBM do without the task. lme4 "
+        f"has independent slopes and {PATIENCE} seconds. Ratios are those to the best "
+        "rival on the same rows, chosen afterwards. Settings were chosen on tables "
+        "without a star. Made by `python -m benchmarks.questions`.",
     ]
+    judges = halves()["judge"]
     for question, words in WORDS.items():
-        part = [one for one in results if one["question"] == question]
+        part = {
+            key.split(", ")[0]: one
+            for key, one in sorted(results.items())
+            if key.endswith(f", {question}") and "ours" in one
+        }
         if not part:
             continue
-        rivals_named = [r for r in NAMES if any(r in one["rmse"] for one in part)]
-        heads = ["table", "rows", "tasks", "ours", *rivals_named, "ratio", "coverage"]
+        named = [
+            r for r in RIVALS if any("rmse" in one.get(r, {}) for one in part.values())
+        ]
+        heads = ["table", "rows", "tasks", "ours", *named, "ratio", "coverage"]
         lines += ["", f"## {words}", "", f"| {' | '.join(heads)} |"]
         lines.append("| --- |" + " ---: |" * (len(heads) - 1))
-        ratios = []
-        for one in part:
-            errors = one["rmse"]
-            best = min(v for k, v in errors.items() if k != "priormtl")
-            ratios.append(errors["priormtl"] / best)
-            cells = [f"{errors[r]:.4g}" if r in errors else "–" for r in rivals_named]
-            own = [one["table"], str(one["rows"]), str(one["tasks"])]
-            own.append(f"{errors['priormtl']:.4g}")
-            cells = [*own, *cells, f"{ratios[-1]:.3f}", f"{one['coverage']:.2f}"]
-            lines.append(f"| {' | '.join(cells)} |")
-        inside = sum(0.85 <= one["coverage"] <= 0.95 for one in part)
-        lines += [
-            "",
-            f"Mean ratio {np.mean(ratios):.3f}, worst {np.max(ratios):.3f}; coverage "
-            f"between 0.85 and 0.95 on {inside} of {len(part)} tables.",
-        ]
+        ratios, stars, covered = [], [], []
+        for name, one in part.items():
+            errors = {k: one[k]["rmse"] for k in named if "rmse" in one.get(k, {})}
+            own, star = one["ours"]["rmse"], name in judges
+            ratios.append(own / min(errors.values()))
+            stars.append(star)
+            covered.append(one["ours"]["coverage"])
+            cells = [f"{errors[r]:.4g}" if r in errors else "–" for r in named]
+            first = [name + " \\*" * star, str(one["rows"]), str(one["tasks"])]
+            cells = [*first, f"{own:.4g}", *cells, f"{ratios[-1]:.3f}"]
+            lines.append(f"| {' | '.join(cells)} | {covered[-1]:.2f} |")
+        for which, chosen in (("All tables", slice(None)), ("With a star", stars)):
+            ratio, cover = np.array(ratios)[chosen], np.array(covered)[chosen]
+            if not len(ratio):
+                continue
+            error = ratio.std(ddof=1) / np.sqrt(len(ratio)) if len(ratio) > 1 else 0.0
+            inside = int(np.sum((cover >= 0.85) & (cover <= 0.95)))
+            lines += [
+                "",
+                f"{which}: mean ratio {ratio.mean():.3f} ± {error:.3f} (standard "
+                f"error over tables), worst {ratio.max():.3f}; coverage "
+                f"{cover.mean():.2f} in the mean, between 0.85 and 0.95 on "
+                f"{inside} of {len(ratio)} tables.",
+            ]
     return "\n".join(lines) + "\n"
+
+
+def halves() -> dict[str, list[str]]:
+    """Tables for choices, and those that judge."""
+    names = sorted(PANELS)
+    return {"choice": names[::2], "judge": names[1::2], "all": names}
 
 
 def main() -> None:
     """Run the benchmark, or make its page."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("methods", nargs="*", default=["ours", *RIVALS])
     parser.add_argument("--out", type=Path)
     parser.add_argument("--page", type=Path)
-    parser.add_argument("--tables", default=",".join(PANELS))
+    parser.add_argument("--tables", default="all")
     parser.add_argument("--questions", default=",".join(WORDS))
     given = parser.parse_args()
     if given.out is not None:
-        run(given.out, given.tables.split(","), given.questions.split(","))
+        tables = halves().get(given.tables) or given.tables.split(",")
+        run(given.out, tables, given.questions.split(","), given.methods)
     if given.page is not None:
-        shown = Path("docs/benchmarks/questions.md")
+        shown = given.page.with_suffix(".md")
         shown.write_text(page(json.loads(given.page.read_text())))
 
 
