@@ -77,6 +77,16 @@ class L21(RowSeparable):
             factor = np.where(norms > threshold, 1.0 - threshold / norms, 0.0)
         return factor[:, np.newaxis] * P
 
+    def subgradient(self, P: Array, G: Array, lam: float) -> Array:
+        """Subgradient of lam · norm and constraints at P, near −G where it may vary."""
+        norms = np.sqrt(np.einsum("ij,ij->i", P, P))
+        weights = lam * self.row_weights(len(P))
+        used = norms > 0
+        Y = (weights / np.where(used, norms, 1.0))[:, np.newaxis] * P
+        if self.constraints is not None:
+            Y += self.constraints.free_gradient(P, G + Y) - (G + Y)
+        return np.where(used[:, np.newaxis], Y, -G - self.prox(-G, lam))
+
     def dual_norm(self, G: Array) -> float:
         """Largest weighted row norm."""
         return float(self.row_dual_norms(G).max(initial=0.0))

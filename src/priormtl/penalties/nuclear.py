@@ -53,6 +53,15 @@ class Nuclear:
         left, values, right = decompose_above(P, step)
         return Factors(left, values - step, right.T)
 
+    def subgradient(self, P: Array, G: Array, lam: float) -> Array:
+        """Subgradient of lam · norm at P, near −G where it may vary."""
+        U, s, Vt = np.linalg.svd(P, full_matrices=False)
+        used = s > VANISHING * s.max(initial=0.0)
+        U, Vt = U[:, used], Vt[used]
+        beyond = -G + U @ (U.T @ G)
+        beyond -= (beyond @ Vt.T) @ Vt
+        return np.asarray(lam * (U @ Vt) + beyond - self.prox(beyond, lam))
+
     def dual_norm(self, G: Array) -> float:
         """Largest singular value."""
         return largest_singular_value(G)

@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
 from scipy.sparse import issparse
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl._numerics import EPS, TINY
 from priormtl.losses import FamilyFit, SquaredFit
 from priormtl.penalties import RowConstraints
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 MOST_UNKNOWNS = 250
 MOST_WORK = 2e6  # samples · unknowns²: a decomposition takes a few milliseconds
 ROUNDS = 6  # in which samples are left out
+LONG = np.longdouble  # more digits than double, where the platform has them
 NEAR = 0.5  # C λ of a sample up to which its curvature is of use
 
 
@@ -136,10 +138,10 @@ def without_flat_part(problem: "Problem", point: "Point", pull: Array) -> Array:
     if system is None:
         return pull
     A = np.vstack([system.data_on(slice(None)).A, system.prior.A])
-    found = _decompose(A, system.offset, full=True)
-    flat = found.Vt[int(np.sum(found.sizes > found.digits)) :] / found.length
-    if not len(flat):
+    found = _decompose(A, system.offset)
+    if not found.flat.shape[1]:
         return pull
+    flat = (found.flat / found.length[:, np.newaxis]).T
     directions = flat @ system.basis[: d * m].T
     lengths = np.linalg.norm(directions, axis=1, keepdims=True)
     Q, _ = np.linalg.qr((directions / np.where(lengths > 0, lengths, 1.0)).T)
@@ -187,22 +189,31 @@ def _most(decrement: float, reach: float) -> float:
 
 
 class _Decomposition(NamedTuple):
-    """Singular values of rows whose columns have the same length."""
+    """A = Q R, columns scaled and in order of what those before leave of them."""
 
-    U: Array
-    sizes: Array
-    Vt: Array
+    Q: Array  # (n, rank)
+    R: Array  # (rank, rank)
+    flat: Array  # (columns, columns − rank) orthonormal: directions without curvature
     length: Array  # of columns
-    digits: float  # up to which a singular value is rounding
+    order: Index  # of columns
+    digits: float  # up to which what is left of a column is rounding
 
 
-def _decompose(A: Array, offset: Array, *, full: bool = False) -> _Decomposition:
+def _decompose(A: Array, offset: Array) -> _Decomposition:
     """Columns count as zero, or as equal, where only rounding tells them apart."""
     length = np.sqrt(np.einsum("ij,ij->j", A, A) + offset)
-    length = np.where(length > 0, length, 1.0)
-    U, sizes, Vt = np.linalg.svd(A / length, full_matrices=full)
-    digits = 2.0 * EPS * sum(A.shape) * float(sizes.max(initial=0.0))
-    return _Decomposition(U, sizes, Vt, length, digits)
+    # Powers of two: divisions by them are exact.
+    length = np.exp2(np.round(np.log2(np.where(length > 0, length, 1.0))))
+    A = A / length
+    Q, R, order = qr(A, mode="economic", pivoting=True, check_finite=False)
+    left = np.abs(R.diagonal())
+    digits = 2.0 * EPS * sum(A.shape) * float(left.max(initial=0.0))
+    rank = int(np.sum(left > digits))
+    square, beyond = R[:rank, :rank], R[:rank, rank:]
+    turned = -solve_triangular(square, beyond, check_finite=False)
+    flat = np.linalg.qr(np.vstack([turned, np.eye(beyond.shape[1])]))[0]
+    flat[order] = flat.copy()
+    return _Decomposition(Q[:, :rank], square, flat, length, order, digits)
 
 
 def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array]:
@@ -213,21 +224,31 @@ def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array
     """
     prior = system.prior
     A = np.vstack([data.A, prior.A])
-    U, sizes, Vt, length, digits = _decompose(A, system.offset)
-    is_seen = sizes > digits
-    parts = np.where(is_seen, U.T @ np.concatenate([data.rho, prior.rho]), 0.0)
+    Q, R, flat, length, order, digits = _decompose(A, system.offset)
     slope = slope / length
-    along, rounding = Vt @ slope, 8.0 * EPS * float(np.linalg.norm(slope))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        counts = np.where(is_seen, along != 0, np.abs(along) > rounding)
-        parts += np.where(counts, along / np.maximum(sizes, digits), 0.0)
-    # Fewer rows than unknowns leave a null space, where any slope gains for ever.
-    if float(np.linalg.norm(slope - along @ Vt)) > rounding:
-        return np.inf, np.zeros(len(data.A))
+    along = float(np.linalg.norm(flat.T @ slope))
+    if along > 8.0 * EPS * float(np.linalg.norm(slope)):
+        # Fewer rows than unknowns leave a null space, where any slope gains for ever.
+        along = along / digits if digits > 0 and len(A) >= A.shape[1] else np.inf
+    else:
+        along = 0.0
+    # λ² = g'H⁻¹g = 2 g'x − x'Hx + h'H⁻¹h, h = g − H x, with x near H⁻¹g. Near singular
+    # systems leave half the digits of x, so that h is computed with more.
+    kept = order[: len(R)]
+    rho, slope = np.concatenate([data.rho, prior.rho]), slope[kept]
+    inverse = solve_triangular(R, np.eye(len(R)), check_finite=False)
+    x = inverse @ (Q.T @ rho + inverse.T @ slope)
+    rows = (A[:, kept] / length[kept]).astype(LONG)
+    scores = rows @ x.astype(LONG)
+    rest = rho - scores
+    parts = inverse.T @ (rows.T @ rest + slope).astype(float)
+    square = 2.0 * (rho @ scores + slope @ x.astype(LONG)) - scores @ scores
+    square = max(0.0, float(square)) + float(parts @ parts)
     noise = np.hypot(np.linalg.norm(data.noise), np.linalg.norm(prior.noise))
-    seen = U[: len(data.A), is_seen]
-    reach = np.sqrt(np.einsum("ij,ij->i", seen, seen))
-    return float(np.linalg.norm(parts) + noise), reach
+    hidden = np.finfo(LONG).eps * sum(A.shape) * float(np.linalg.norm(rest))
+    noise += hidden * np.linalg.norm(inverse)
+    reach = np.linalg.norm(Q[: len(data.A)], axis=1)
+    return float(np.sqrt(square + along**2) + noise), reach
 
 
 def _squared_rows(fit: SquaredFit, point: "Point", basis: Array) -> tuple[_Rows, Array]:
