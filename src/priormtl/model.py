@@ -831,6 +831,8 @@ class Posed(NamedTuple):
             if problem.constraints is not None:
                 coef = problem.constraints.project(coef)
         found = solver.solve(problem, coef)
+        closely = problem.certify_closely(found.point, found.certificate)
+        found = replace(found, certificate=closely)
         if known.reason is StopReason.DIVERGED:
             return self, found  # all that was known before is the start
         before = settle(problem, problem.at(known.coef), [max_iter(0)])

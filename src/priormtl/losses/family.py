@@ -24,7 +24,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array, issparse
+from scipy.sparse import issparse
 from scipy.special import ndtr, ndtri
 
 from priormtl._arrays import Array, Index
@@ -531,32 +531,19 @@ class FamilyFit(WithoutForms):
 
     def rounding(self, at: FamilyEvaluation) -> float:
         """Bound on what rounding errors of scores and sums may hide in the value."""
-        data = self.data
-        residuals = np.sqrt(data.task_sums(data.weight * at.slopes**2))
-        scores = np.sum(self._sizes * np.abs(at.coef), axis=0)
-        scores = scores + np.sqrt(data.task_weight) * np.abs(at.b)
+        data, size = self.data, np.abs(at.coef)
+        scores = data.with_matrix(abs(data.X)).forward(size)
+        scores = scores + data.spread(np.abs(at.b))
         if data.offset is not None:
-            scores = scores + np.sqrt(data.task_sums(data.weight * data.offset**2))
-        first = 2.0 * ROUNDING * (at.value + residuals @ scores)
+            scores = scores + np.abs(data.offset)
+        first = at.value + np.sum(data.weight * np.abs(at.slopes) * scores)
         if self.has_lipschitz_gradient:
-            return float(first)
+            return float(2.0 * ROUNDING * first)
         # Errors of scores that are not small are magnified, at most as f″ may grow.
-        X = abs(data.X)
-        size = np.abs(at.coef)
-        levels = np.abs(at.b) + np.sum(np.abs(self.shift.T) * size, axis=0)
-        reach = data.with_matrix(X).forward(size) + data.spread(levels)
-        if data.offset is not None:
-            reach = reach + np.abs(data.offset)
+        reach = scores + data.spread(np.sum(np.abs(self.shift.T) * size, axis=0))
         errors = np.minimum(2.0 * ROUNDING * reach, 500.0)
         growth = data.weight * at.bends * (np.expm1(errors) - errors)
-        return float(first + np.sum(growth))
-
-    @cached_property
-    def _sizes(self) -> Array:
-        """Roots of the sums of squares of features over each task (d, m)."""
-        squares = self.data.X.multiply(self.data.X) if issparse(self.data.X) else None
-        X = self.data.X**2 if squares is None else csr_array(squares)
-        return np.sqrt(self.data.with_matrix(X).adjoint(self.data.weight))
+        return float(2.0 * ROUNDING * first + np.sum(growth))
 
     def gradient_noise(self, at: FamilyEvaluation) -> Array:
         """How far the gradient is off (d, m), as intercepts are at their best roughly.

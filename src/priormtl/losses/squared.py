@@ -226,8 +226,9 @@ class SquaredFit:
             terms = np.abs(moments.y_mean)
             terms = terms + np.sum(np.abs(moments.x_mean - centre).T * size, axis=0)
             terms += np.abs(centre) @ np.abs(at.coef - at.coef[:, :1])
-            length = unit * float(np.linalg.norm(np.sqrt(moments.weight) * terms))
-            found += length * (np.sqrt(2.0 * at.value) + length)
+            misfit = moments.y_mean - self._mean_scores(at.coef)
+            rest = np.abs(misfit - self._best_intercept(misfit))
+            found += unit * float((moments.weight * terms) @ (rest + unit * terms))
         # Intercepts that are published are rounded. They are at their best, so that
         # an error of theirs counts by its square.
         means, graph = moments.x_mean.T, self.intercept_graph
