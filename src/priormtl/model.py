@@ -785,11 +785,11 @@ class Posed(NamedTuple):
             accepted and is_seen and not certificate.is_uncertain
         ):
             return self, found
-        by_rows = self.model.penalty == "l21" or problem.lam == 0
-        if not isinstance(problem.fit, SquaredFit) or not by_rows:
+        if not isinstance(problem.fit, SquaredFit):
             return self, found
         closer = self.on_samples(data)
-        if closer is None and (accepted or problem.lam == 0):
+        by_rows = self.model.penalty == "l21" or problem.lam == 0
+        if closer is None and (accepted or not by_rows or problem.lam == 0):
             return self, found
         return (closer or self)._solve_closer(solver, found)
 
@@ -819,12 +819,28 @@ class Posed(NamedTuple):
         )
         return self._replace(problem=problem, crossed=term), solution
 
+    def _settle(self, known: Solution) -> Solution:
+        """A solution, certified closely by this problem."""
+        problem = self.problem
+        before = settle(problem, problem.at(known.coef), [max_iter(0)])
+        assert before is not None
+        closely = problem.certify_closely(before.point, before.certificate)
+        return replace(before, certificate=closely)
+
     def _solve_closer(self, solver: Solver, known: Solution) -> tuple[Self, Solution]:
         """Solve again, and combine what the certificates of both runs say.
 
         Without a penalty from zero; with one that is tiny from the optimum without.
+        Spectral norms have no method for samples: these only certify.
         """
         problem, coef = self.problem, None
+        if problem.lam > 0 and self.model.penalty != "l21":
+            before = self._settle(known)
+            if not before.certificate.gap < known.certificate.gap:
+                return self, known
+            accepted = solver.accepts(problem, before.certificate)
+            reason = StopReason.GAP if accepted else known.reason
+            return self, replace(before, n_iter=known.n_iter, reason=reason)
         if problem.lam > 0:
             smooth, method = problem.with_strengths(lam=0.0), Newton()
             coef = solve(smooth, method, stop=solver.rules(method)).coef
@@ -835,10 +851,7 @@ class Posed(NamedTuple):
         found = replace(found, certificate=closely)
         if known.reason is StopReason.DIVERGED:
             return self, found  # all that was known before is the start
-        before = settle(problem, problem.at(known.coef), [max_iter(0)])
-        assert before is not None
-        closely = problem.certify_closely(before.point, before.certificate)
-        before = replace(before, certificate=closely)
+        before = self._settle(known)
         best = min(before, found, key=lambda solution: solution.certificate.primal)
         dual = max(before.certificate.dual, found.certificate.dual)
         # Better coefficients that are so large that rounding hides how much are none.

@@ -243,27 +243,29 @@ class Problem:
         Any Y with ⟨Y, P⟩ ≤ lam · penalty(P) for all P bounds the optimum by the least
         value of fit(P) + prior(P) + ⟨Y, P⟩, which a Newton step finds. With strong ties
         gradients are rounded by far more than lam, and scaling them until they are
-        feasible leaves no bound. Here Y is a subgradient of the penalty at P. How it
-        differs from −gradient counts by the inverse Hessian, which is small where
-        gradients are rounded most.
+        feasible leaves no bound. Here Y is a subgradient of the penalty at P, or
+        near it. How it differs from −gradient counts by the inverse Hessian, which is
+        small where gradients are rounded most.
         """
         if self.lam == 0 or isinstance(self.penalty, Power):
             return found
         if isinstance(point.fit, OutlierEvaluation):
             return found
+        # That of a proximal step, short relative to P, bears points of too high a rank.
+        size, slope = np.linalg.norm(point.coef), np.linalg.norm(point.gradient)
+        step = 1e-3 * float(size / slope) if size > 0 and slope > 0 else 1.0
+        start = point.coef - step * point.gradient
+        pulls = [(start - self.prox(start, step)) / step]
         if isinstance(self.penalty, L21 | Nuclear):
-            pull = self.penalty.subgradient(point.coef, point.gradient, self.lam)
-        else:
-            # Near P: that of a proximal step, which is short relative to P.
-            size, slope = np.linalg.norm(point.coef), np.linalg.norm(point.gradient)
-            step = 1e-3 * float(size / slope) if size > 0 and slope > 0 else 1.0
-            start = point.coef - step * point.gradient
-            pull = (start - self.prox(start, step)) / step
-        # Along directions without curvature any slope would gain for ever.
-        pull = without_flat_part(self, point, pull)
-        # Rounding errors of large coefficients would make it one of a larger penalty.
-        pull *= min(1.0, self.lam / max(self.penalty.dual_norm(-pull), TINY))
-        dual = max(found.dual, self._smooth_dual(point, pull))
+            exact = self.penalty.subgradient(point.coef, point.gradient, self.lam)
+            pulls.append(exact)
+        dual = found.dual
+        for pull in pulls:
+            # Along directions without curvature any slope would gain for ever.
+            bent = without_flat_part(self, point, pull)
+            # Rounding errors of large coefficients would make it one of a larger norm.
+            bent *= min(1.0, self.lam / max(self.penalty.dual_norm(-bent), TINY))
+            dual = max(dual, self._smooth_dual(point, bent))
         return self.certify_rounded(point, found._replace(dual=dual), by_newton=True)
 
     def _smooth_dual(self, point: Point, pull: Array | None = None) -> float:
