@@ -402,10 +402,10 @@ def convergence_rows(problems=("synthetic", "school")):
         steps = 12 if name == "auto" else 300
         cost = 2e-4 if name == "auto" else 5e-4
         for k in range(1, steps + 1):
-            excess = 1e3 * rate**k
-            rows.append((problem, name, k, cost * k, excess, 1e3, 0.5, 20.0))
-    names = ("problem", "algorithm", "iteration", "seconds", "excess", "start")
-    return table_of(rows, (*names, "sigma", "smoothness"))
+            excess, change = 1e3 * rate**k, 1e3 * rate ** (k - 1) * (1 - rate)
+            rows.append((problem, name, k, cost * k, excess, change, 1e3, 0.5, 20.0))
+    names = ("problem", "algorithm", "iteration", "seconds", "excess", "change")
+    return table_of(rows, (*names, "start", "sigma", "smoothness"))
 
 
 def roc_rows(datasets=("yale", "mnist", "orl"), n_tasks=12, n_repeats=2, seed=0):

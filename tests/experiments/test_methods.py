@@ -32,6 +32,7 @@ from priormtl.experiments.methods import (
     build_compared,
     contradict_prior,
     corrupt_prior,
+    draw_few,
     expert_prior,
     fit_method,
 )
@@ -104,13 +105,14 @@ def test_labels_are_distinct_and_complete():
 
 def test_the_names_agreed_on_are_there():
     ours = {*PRIORS, "none-chain-tied", "none-mean", "none-mean-tied", "adaptive"}
+    ours |= {"ridge", "natural-few", "separate", "nuclear"}
     simple = {"ridge-single", "ridge-pooled", "mixed", "multitask-lasso", "fedem-mlp"}
     assert set(OURS) == ours | {"contradictory"}
     assert set(METHODS) == {*OURS, *simple, *COMPARED}
 
 
 def test_a_name_says_what_is_built():
-    for prior in (*PRIORS, "contradictory"):
+    for prior in (*PRIORS, "contradictory", "ridge"):
         assert METHODS[prior].build == Ours(prior, "chain", True)
     assert METHODS["none-chain-tied"].build == Ours("none", "chain", "tied")
     assert METHODS["none-mean"].build == Ours("none", "mean", True)
@@ -125,7 +127,8 @@ def test_methods_apply_where_they_can():
     assert places["mixed"] == {"school"}
     assert places["multitask-lasso"] == {"sarcos", "orl"}
     assert places["adaptive"] == {"school", "sarcos"}
-    assert places["expert"] == places["contradictory"] == set(KINDS) - {"sarcos"}
+    for name in ("expert", "contradictory", "ridge"):
+        assert places[name] == set(KINDS) - {"sarcos"}
     assert places["ridge-pooled"] == set(KINDS) - {"orl"}
     for name in ("none", "natural", "artificial", "ridge-single"):
         assert places[name] == set(KINDS)
@@ -231,9 +234,11 @@ def test_every_method_tries_its_settings_and_does_better_than_nothing(dataset, n
     if name not in {"mixed", "fedem-mlp"}:
         most = training.n_settings
         tried = count_settings(built[0])
-        if name in OURS:  # theta = 0 alone without a prior
+        if name in OURS:  # theta = 0 alone without a prior, epsilon = 0 uncoupled
             most //= len(training.budget.thetas)
             most *= len(METHODS[name].build.thetas(training.budget))
+        if name == "separate":
+            most //= len(training.budget.epsilons)
         # A method with ratios beside its strength cannot always use up the budget.
         assert tried == most or (name in COMPARED and 1 < tried < most)
     assert scores.shape == split.test.y.shape
@@ -250,6 +255,38 @@ def test_every_method_tries_its_settings_and_does_better_than_nothing(dataset, n
         "ridge-pooled": {"lam"},
         "multitask-lasso": {"alpha"},
     }.get(name, {"lam", "theta", "epsilon"})
+
+
+def test_a_ridge_in_place_of_a_prior_shrinks_and_relates_nothing():
+    _, training = prepare("yale")
+    prior = METHODS["ridge"].build(training).feature_prior
+    D = difference_matrix(prior, centre_samples(to_tasks(*training.rows)))
+    np.testing.assert_array_equal(D.toarray(), np.eye(training.rows.X.shape[1]))
+
+
+def test_few_settings_are_drawn_from_the_grid_and_hold_no_prior():
+    budget = PROTOCOLS["school"].budget
+    drawn = [draw_few(budget, np.random.default_rng(seed)) for seed in range(5)]
+    assert len(set(drawn)) > 1
+    for few in drawn:
+        assert few.settings <= MOST_SETTINGS < budget.settings
+        assert few.thetas[0] == 0.0
+        for name, values in asdict(few).items():
+            assert set(values) <= set(getattr(budget, name))
+            assert len(set(values)) == len(values)
+
+
+@pytest.mark.parametrize("name", ["none", "nuclear", "artificial"])
+def test_fits_tell_what_they_selected(name):
+    # At the largest lam all coefficients vanish, and at a small one none does.
+    for lam, count in ((1.0, 0), (1e-6, None)):
+        split, training = prepare("sarcos", budget=Budget((lam,), (0.0,), (0.0,)))
+        training = replace(training, tol=1e-8)
+        _, strengths = fit_method(METHODS[name], training, split)
+        d, m = training.slopes.shape
+        full = {"none": d, "artificial": d + 1, "nuclear": min(d, m)}[name]
+        kind = "rank" if name == "nuclear" else "features"
+        assert strengths[kind] == (full if count is None else count)
 
 
 def test_strengths_are_told_in_units_of_the_grid_too():

@@ -26,6 +26,7 @@ from priormtl.experiments.protocol import (
 )
 from priormtl.experiments.units import (
     ALGORITHMS,
+    INSTANCES,
     KINDS,
     REACHED,
     ConvergenceUnit,
@@ -34,6 +35,7 @@ from priormtl.experiments.units import (
     SurfaceUnit,
     school_in_sample,
 )
+from priormtl.problem import exact_constants, paper_constants
 
 on_small_sets = pytest.mark.usefixtures("small_sets")
 UNIT = ScoreUnit("school", "natural", 3, quick=True)
@@ -85,7 +87,7 @@ DISTINCT = [
     ScoreUnit("yale", "natural", 0),
     *(SurfaceUnit(*one) for one in product(SETS, (0, 1), (False, True))),
     *(ConvergenceUnit(*one) for one in product(("synthetic", "school"), (0, 1))),
-    ConvergenceUnit("school", version=4),
+    ConvergenceUnit("school", version=5),
 ]
 
 
@@ -309,7 +311,8 @@ def test_times_are_the_least_of_three_runs(monkeypatch):
     def trace(*arguments):
         seconds = next(runs)
         for k in (1, 2):
-            yield {"iteration": k, "seconds": k * seconds, "excess": 1.0 / k}
+            point = {"iteration": k, "seconds": k * seconds}
+            yield point | {"excess": 1.0 / k, "change": 0.1}
 
     monkeypatch.setattr(units, "_trace", trace)
     table = ConvergenceUnit("synthetic", quick=True).compute()
@@ -318,12 +321,37 @@ def test_times_are_the_least_of_three_runs(monkeypatch):
 
 
 def test_the_problem_has_the_strengths_of_the_settings():
-    problem = units._pose_problem("synthetic")
-    strengths = ConvergenceUnit("synthetic").settings()["strengths"]
-    assert problem.lam == pytest.approx(strengths["lam_share"] * problem.lam_max)
+    problem = INSTANCES["synthetic"].pose()
+    strengths = ConvergenceUnit("synthetic").settings()["instance"]
+    assert problem.lam == pytest.approx(strengths["lam"] * problem.lam_max)
     for name in ("theta", "epsilon"):
         assert getattr(problem.prior, name) == strengths[name] > 0
     assert problem.prior.D.shape == (30, 30)  # as many relations as features
+
+
+def test_counterexamples_are_those_of_the_errata():
+    eight = INSTANCES["eight tasks, epsilon = 50"].pose()
+    assert eight.null_objective == pytest.approx(201.726377141, abs=1e-8)
+    assert exact_constants(eight) == pytest.approx((1.625117, 197.845473), abs=1e-5)
+    assert paper_constants(eight).smoothness == pytest.approx(111.840059, abs=1e-5)
+    four = INSTANCES["four tasks, epsilon = 50"].pose()
+    table = ConvergenceUnit("four tasks, epsilon = 50").compute().to_pandas()
+    start = table["start"].iloc[0]
+    assert four.null_objective - start == pytest.approx(10.611407457, abs=1e-8)
+    # The paper's rule is met at an iteration that is kept, far from the optimum.
+    run = table[table["algorithm"] == units.PAPER]
+    stopped = run[run["change"] < units.SMALL_CHANGE].iloc[0]
+    assert stopped["excess"] > 1e-3 * start
+    before = run[run["iteration"] < stopped["iteration"]]
+    assert (before["change"] >= units.SMALL_CHANGE).all()
+
+
+def test_a_run_that_diverges_is_ended():
+    table = ConvergenceUnit("eight tasks, epsilon = 50").compute()
+    run = table.to_pandas().query("algorithm == @units.PAPER")
+    assert run["iteration"].iloc[-1] < 3000
+    assert np.isfinite(run["excess"]).all()
+    assert run["excess"].iloc[-1] >= units.DIVERGED * run["start"].iloc[0]
 
 
 @on_small_sets

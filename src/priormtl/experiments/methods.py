@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, eye_array
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import MultiTaskLassoCV
 
@@ -31,7 +31,7 @@ from priormtl.estimators import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
 )
-from priormtl.experiments.protocol import MOST_FOLDS, Budget, Split
+from priormtl.experiments.protocol import MOST_FOLDS, PROTOCOLS, Budget, Split
 from priormtl.priors import FeaturePrior, difference_matrix
 from priormtl.selection import split_by_fold
 
@@ -65,18 +65,21 @@ class Training:
         return float(n if self.rows.task is None else n / len(self.data.task_names))
 
     @property
-    def lam_max(self) -> float:
-        """The lam at which all coefficients vanish: largest row of the slopes at 0."""
-        # With free intercepts the gradient at P = 0 is that of centred rows.
+    def slopes(self) -> Array:
+        """Minus the gradient of the squared loss at P = 0, features × tasks."""
+        # With free intercepts it is that of centred rows.
         X, y, task = self.rows
         if task is None:
-            slopes = (X - X.mean(axis=0)).T @ (y - y.mean(axis=0))
-        else:
-            groups = [task == name for name in np.unique(task)]
-            slopes = np.array(
-                [(y[r] - y[r].mean()) @ (X[r] - X[r].mean(axis=0)) for r in groups]
-            ).T
-        return float(np.sqrt(np.max(np.sum(slopes**2, axis=1))))
+            return (X - X.mean(axis=0)).T @ (y - y.mean(axis=0))
+        groups = [task == name for name in np.unique(task)]
+        return np.array(
+            [(y[r] - y[r].mean()) @ (X[r] - X[r].mean(axis=0)) for r in groups]
+        ).T
+
+    @property
+    def lam_max(self) -> float:
+        """The lam at which all coefficients vanish: largest row of the slopes."""
+        return float(np.linalg.norm(self.slopes, axis=1).max())
 
 
 @dataclass(frozen=True)
@@ -90,10 +93,10 @@ class Method:
 
 
 class Scored(NamedTuple):
-    """Scores of test rows, and the strengths that were chosen."""
+    """Scores of test rows, the strengths that were chosen, and what these selected."""
 
     scores: Array
-    strengths: dict[str, float]
+    strengths: dict[str, float]  # and the number of features, or the rank, of our fits
 
 
 def fit_method(method: Method, training: Training, split: Split) -> Scored:
@@ -109,9 +112,10 @@ def fit_method(method: Method, training: Training, split: Split) -> Scored:
     if isinstance(method.build, Ours) and method.build.ties == "uniform":
         # In units of the grid too.
         n = training.rows_per_task
-        units = {"lam": training.lam_max, "theta": n, "epsilon": n}
+        units = {"lam": method.build.lam_max(training), "theta": n, "epsilon": n}
         relative = {f"relative_{k}": strengths[k] / unit for k, unit in units.items()}
         strengths |= {name: float(f"{x:.6g}") for name, x in relative.items()}
+        strengths |= method.build.count_selected(model)
     return Scored(scores * split.unit, strengths)
 
 
@@ -132,6 +136,9 @@ class Ours:
     task_prior: str = "chain"
     intercepts: bool | str = True
     ties: str = "uniform"
+    penalty: str = "l21"
+    coupled: bool = True  # False: epsilon = 0, tasks share their features only
+    few: bool = False  # as many settings as a compared method may try
 
     def __call__(self, training: Training) -> BaseEstimator:
         if self.prior == "artificial":
@@ -145,9 +152,24 @@ class Ours:
         # Copies share their effect equally for any theta: see docs/mathematics.md.
         return (0.0, 1.0) if self.prior == "artificial" else budget.thetas
 
+    def lam_max(self, training: Training) -> float:
+        """The lam at which all coefficients vanish: the dual norm of the slopes."""
+        if self.penalty == "nuclear":
+            return float(np.linalg.norm(training.slopes, 2))
+        return training.lam_max
+
+    def count_selected(self, model: BaseEstimator) -> dict[str, float]:
+        """Features with an effect in some task; the rank under the nuclear norm."""
+        coef = (model.model_ if isinstance(model, _WithCopies) else model).coef_
+        if self.penalty == "nuclear":
+            return {"rank": float(np.linalg.matrix_rank(coef, rtol=1e-6))}
+        return {"features": float(np.count_nonzero(coef.any(axis=0)))}
+
     def search(self, training: Training, prior: FeaturePrior | None) -> BaseEstimator:
         budget, n = training.budget, training.rows_per_task
-        epsilons = np.array(budget.epsilons) * n
+        if self.few:
+            budget = draw_few(budget, np.random.default_rng(training.seed))
+        epsilons = np.array(budget.epsilons if self.coupled else (0.0,)) * n
         if self.ties == "adaptive":  # factors of the estimated strengths
             epsilons = np.geomspace(0.1, 10.0, len(epsilons))
         lams, thetas = np.array(budget.lams), np.array(self.thetas(budget))
@@ -155,7 +177,7 @@ class Ours:
         if training.classify:
             build = partial(MultiTaskClassifierCV, loss="squared", scoring="task_auc")
         return build(
-            lams * training.lam_max,
+            lams * self.lam_max(training),
             thetas * n,
             epsilons,
             cv=training.splits[: training.held_out],
@@ -164,9 +186,21 @@ class Ours:
             fit_intercept=self.intercepts,
             intercept_strength=1.0,
             ties=self.ties,
+            penalty=self.penalty,
             standardize=False,
             tol=training.tol,
         )
+
+
+def draw_few(budget: Budget, rng: np.random.Generator) -> Budget:
+    """At most 18 settings of a grid, drawn at random; theta = 0 is among them."""
+
+    def draw(values: tuple[float, ...], count: int) -> tuple[float, ...]:
+        chosen = rng.choice(len(values), min(count, len(values)), replace=False)
+        return tuple(values[k] for k in sorted(chosen))
+
+    thetas = (budget.thetas[0], *draw(budget.thetas[1:], 1))
+    return Budget(draw(budget.lams, 3), thetas, draw(budget.epsilons, 3))
 
 
 class _WithCopies:
@@ -192,6 +226,10 @@ def _feature_prior(name: str, training: Training) -> FeaturePrior | None:
         return FeaturePrior.from_correlation(strongest=training.rows.X.shape[1])
     if name == "none":
         return None
+    if name == "ridge":  # ‖DP‖² is ‖P‖²: shrinkage that relates no features
+        return FeaturePrior.from_matrix(
+            eye_array(training.rows.X.shape[1], format="csr")
+        )
     prior = expert_prior(training.data)
     if prior is None or not training.wrong:
         return prior
@@ -264,7 +302,7 @@ MOST_SETTINGS = 20  # one or two strengths need no finer grid
 COMPARED: Mapping[str, str] = {
     name.lower(): name
     for name in ["FedEM", "DMTL", "MTFL", "MMTFL", "MTRL", "RMTL", "CLMT", "MKMTL"]
-} | {"mtfl": "MTFL, reconstructed"}
+} | {"fedem": "FedEM, linear components", "mtfl": "MTFL, reconstructed"}
 
 
 def build_compared(name: str, training: Training) -> BaseEstimator:
@@ -362,6 +400,14 @@ METHODS: Mapping[str, Method] = {
     "contradictory": Method(
         "ours, expert prior, relations reversed", Ours("contradictory"), _has_expert
     ),
+    "ridge": Method("ours, ridge in place of a prior", Ours("ridge"), _has_expert),
+    "natural-few": Method(
+        "ours, natural prior, at most 20 settings",
+        Ours("natural", few=True),
+        lambda data: PROTOCOLS[data.name].budget.settings > MOST_SETTINGS,
+    ),
+    "separate": Method("ours, without prior, epsilon = 0", Ours(coupled=False)),
+    "nuclear": Method("ours, without prior, nuclear norm", Ours(penalty="nuclear")),
     # Other structures of the tasks than the paper's chain with free intercepts.
     "none-chain-tied": Method(
         "ours, without prior, chain of tasks, tied intercepts",

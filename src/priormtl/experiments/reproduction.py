@@ -38,9 +38,15 @@ from priormtl.experiments.protocol import (
     find_protocol,
     load_rows,
 )
-from priormtl.experiments.rendering.measurements import Measurements, Results, Setting
+from priormtl.experiments.rendering.measurements import (
+    CONTROLS,
+    Measurements,
+    Results,
+    Setting,
+)
 from priormtl.experiments.rendering.page import Facts, render, render_page
 from priormtl.experiments.units import (
+    INSTANCES,
     KINDS,
     ConvergenceUnit,
     RocUnit,
@@ -102,12 +108,12 @@ def _repeats(quick: bool) -> range:
 
 
 def _plan_table(dataset: str, quick: bool) -> Iterator[Unit]:
-    wanted = {*METHODS} - {"contradictory"}
+    wanted = {*METHODS} - {*CONTROLS}
     if quick:
         simple = {"none-mean-tied", "ridge-single", "ridge-pooled", "mixed"}
         wanted = {*PRIORS, *COMPARED} | simple
     elif dataset in COSTLY:
-        wanted -= {*OURS} - {*PRIORS}
+        wanted -= {*OURS} - {*PRIORS, "separate"}
     data = load_rows(dataset)
     for repeat, (name, method) in product(_repeats(quick), METHODS.items()):
         if name in wanted and method.applies(data):
@@ -115,13 +121,15 @@ def _plan_table(dataset: str, quick: bool) -> Iterator[Unit]:
 
 
 def _plan_curves(dataset: str, quick: bool) -> Iterator[Unit]:
-    """Learning curves of all priors; wrong relations, none wrong, and no prior."""
+    """Learning curves of all priors with their controls; wrong relations."""
     data = load_rows(dataset)
-    priors = [name for name in PRIORS if METHODS[name].applies(data)]
     sizes = find_protocol(dataset, quick=quick).sizes
-    for repeat, size, prior in product(_repeats(quick), sizes, priors):
-        yield ScoreUnit(dataset, prior, repeat, size, quick=quick)
-    if dataset not in WRONG_SIZES or (quick and dataset in COSTLY):
+    costly = quick and dataset in COSTLY
+    curves = dict.fromkeys(PRIORS) | ({} if costly else CONTROLS)
+    for repeat, size, (name, wrong) in product(_repeats(quick), sizes, curves.items()):
+        if METHODS[name].applies(data):
+            yield ScoreUnit(dataset, name, repeat, size, wrong, quick)
+    if dataset not in WRONG_SIZES or costly:
         return
     size = WRONG_SIZES[dataset]
     # Random relations, and reversed ones.
@@ -135,7 +143,12 @@ PLANS: Mapping[str, Plan] = {
     "table1": Plan(("school", "sarcos"), _plan_table),
     "table2": Plan(("yale", "mnist", "letter", "letter_uci", "orl"), _plan_table),
     "figure1": Plan(
-        ("synthetic", "school"), lambda name, quick: [ConvergenceUnit(name, quick)]
+        ("synthetic", "school"),
+        lambda name, quick: [
+            ConvergenceUnit(problem, quick)
+            for problem, instance in INSTANCES.items()
+            if (instance.dataset or "synthetic") == name
+        ],
     ),
     "figure2": Plan(
         ("yale", "mnist", "orl"),
@@ -297,6 +310,11 @@ def _facts(request: Request) -> Facts:
         grids={
             name: {"lam": grid.lams, "theta": grid.thetas, "epsilon": grid.epsilons}
             for name, grid in budgets.items()
+        },
+        n_features={
+            name: len(load_rows(name).feature_names)
+            for name in PROTOCOLS
+            if check_source(SOURCES[name]).state == "found"
         },
     )
 

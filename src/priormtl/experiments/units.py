@@ -31,7 +31,7 @@ from priormtl.experiments.protocol import (
     make_split,
     score_tasks,
 )
-from priormtl.losses import FreeIntercepts, Squared
+from priormtl.losses import FreeIntercepts, NoIntercepts, Squared
 from priormtl.metrics import auc
 from priormtl.penalties import L21
 from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
@@ -264,27 +264,98 @@ def _predict(split: Split, tasks: np.ndarray, coef: Array, intercept: Array) -> 
 
 # Convergence.
 
-# excess: objective minus optimum; start: the same at P = 0. sigma, smoothness: extreme
-# eigenvalues of the Hessian. Bounds of the theorems are rows too, with these constants
-# and with those that the paper states.
+# excess: objective minus optimum; start: the same at P = 0; change: of the objective
+# since the iteration before. sigma, smoothness: extreme eigenvalues of the Hessian.
+# Bounds of the theorems are rows too, with these constants and with the paper's.
 CONVERGENCE = _schema(
-    "problem algorithm iteration:int seconds:float excess:float start:float "
-    "sigma:float smoothness:float"
+    "problem algorithm iteration:int seconds:float excess:float change:float "
+    "start:float sigma:float smoothness:float"
 )
 PAPER = "linear, paper's constants"
 ALGORITHMS = (*SOLVERS, PAPER, "auto")
 REACHED = 1e-10  # excess at which a curve ends, relative to the start
-# theta, epsilon, and lam as a share of lam_max.
-CONVERGENCE_STRENGTHS = {"theta": 10.0, "epsilon": 10.0, "lam_share": 0.1}
+DIVERGED = 1e20  # the same, of a run that goes the other way
+SMALL_CHANGE = 1e-3  # of the objective, at which the paper's experiments stop
+
+
+@dataclass(frozen=True)
+class Instance:
+    """A problem to be solved by all algorithms, or a counterexample."""
+
+    theta: float
+    epsilon: float
+    lam: float  # as a share of lam_max; of the tasks of sines: lam itself
+    dataset: str | None = None
+    sines: int = 0  # number of such tasks; 0: related tasks, if there is no data set
+    algorithms: tuple[str, ...] = ALGORITHMS
+
+    def pose(self) -> Problem:
+        """Chain of tasks; natural prior and free intercepts but for the sines."""
+        if self.sines:
+            statistics = summarize_tasks(to_tasks(*_sine_tasks(self.sines)))
+            pairs = FeaturePrior.similar([(0, 1), (2, 3)])
+            fit = Squared().bind(statistics, NoIntercepts())
+        else:
+            if self.dataset is not None:
+                protocol = find_protocol(self.dataset)
+                train = make_split(protocol, load_rows(self.dataset), repeat=0).train
+                statistics = summarize_tasks(to_tasks(*train))
+                statistics = statistics.rescale(pooled_scale(statistics))
+            else:
+                data = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
+                statistics = summarize_tasks(to_tasks(data.X, data.y, data.task))
+            pairs = FeaturePrior.from_correlation(strongest=statistics.shape[0])
+            fit = Squared().bind(statistics, FreeIntercepts())
+        D = difference_matrix(pairs, statistics)
+        graph = laplacian(TaskPrior.chain(), statistics.tasks)
+        prior = QuadraticPrior(D, graph, self.theta, self.epsilon)
+        problem = Problem(fit, prior, L21(), 1.0)
+        return problem.with_strengths(
+            lam=self.lam if self.sines else self.lam * problem.lam_max
+        )
+
+
+def _sine_tasks(m: int, d: int = 5) -> tuple[Array, Array, Index]:
+    """Tasks without random numbers, of 4, 5, … rows: X, y and the task of each row."""
+    b = np.arange(1.0, d + 1)
+    shared = np.append([1.5, -1.0, 0.5], np.zeros(d - 3))
+    tables, targets = [], []
+    for i in range(m):
+        a = np.arange(1.0, 5.0 + i)
+        X = np.sin(1.3 * (i + 1) + 0.7 * np.outer(a, b) + 0.4 * b)
+        p = (1 + 0.2 * i) * shared + 0.1 * np.sin(b * (i + 1)) * (b <= 5)
+        tables.append(X)
+        targets.append(X @ p + 0.3 * np.cos(2.1 * a + (i + 1)))
+    task = np.repeat(np.arange(m), [len(y) for y in targets])
+    return np.vstack(tables), np.concatenate(targets), task
+
+
+# The paper's Figure 1, and counterexamples of the errata with strong coupling.
+INSTANCES = {
+    "synthetic": Instance(10.0, 10.0, 0.1),
+    "school": Instance(10.0, 10.0, 0.1, "school"),
+    "four tasks, epsilon = 50": Instance(
+        0.5, 50.0, 0.05, sines=4, algorithms=("linear", PAPER)
+    ),
+    "eight tasks, epsilon = 50": Instance(
+        0.5, 50.0, 0.05, sines=8, algorithms=("linear", PAPER)
+    ),
+    "school, epsilon = 5000": Instance(
+        10.0, 5000.0, 0.1, "school", algorithms=("linear", PAPER)
+    ),
+}
 
 
 @dataclass(frozen=True)
 class ConvergenceUnit:
-    """Objective minus optimum of all solvers: a row of the paper's Figure 1."""
+    """Objective minus optimum of all solvers: a row of the paper's Figure 1.
 
-    problem: str  # "synthetic" or "school"
+    Of counterexamples, the paper's Algorithm 3 alone.
+    """
+
+    problem: str  # of INSTANCES
     quick: bool = False
-    version: int = 3
+    version: int = 4
     runs: ClassVar = 3  # of each algorithm; the least time of each iteration counts
 
     @property
@@ -300,13 +371,13 @@ class ConvergenceUnit:
         return 300 if self.quick else 3000
 
     def settings(self) -> dict[str, object]:
-        source = SOURCES.get(self.problem)
+        instance = INSTANCES[self.problem]
+        source = SOURCES.get(instance.dataset or "")
         return {
             "kind": "convergence",
             "problem": self.problem,
             "data": source and {name: a.digest for name, a in source.arrays.items()},
-            "algorithms": ALGORITHMS,
-            "strengths": CONVERGENCE_STRENGTHS,
+            "instance": asdict(instance),
             "most": self._most,
             "runs": self.runs,
             "version": self.version,
@@ -314,7 +385,8 @@ class ConvergenceUnit:
         }
 
     def compute(self) -> pa.Table:
-        problem = _pose_problem(self.problem)
+        instance = INSTANCES[self.problem]
+        problem = instance.pose()
         # The optimum is that of the default solver, to the last digits.
         method = method_by_name("auto", problem)
         solution = solve(
@@ -326,7 +398,7 @@ class ConvergenceUnit:
         # Evenly spaced on a logarithmic scale.
         kept = np.unique(np.geomspace(1, self._most, 200).round().astype(int))
         rows: list[dict[str, object]] = []
-        for name in ALGORITHMS:
+        for name in instance.algorithms:
             runs = [
                 list(_trace(problem, name, optimum, kept)) for _ in range(self.runs)
             ]
@@ -354,41 +426,32 @@ class ConvergenceUnit:
         return pa.Table.from_pylist([common | row for row in rows], schema=CONVERGENCE)
 
 
-def _pose_problem(name: str) -> Problem:
-    """Natural prior, chain of tasks, free intercepts, lam a share of lam_max."""
-    if name == "school":
-        split = make_split(find_protocol("school"), load_rows("school"), repeat=0)
-        statistics = summarize_tasks(to_tasks(*split.train))
-        statistics = statistics.rescale(pooled_scale(statistics))
-    else:
-        data = make_related_tasks(50, 30, 20, noise=2.0, random_state=0)
-        statistics = summarize_tasks(to_tasks(data.X, data.y, data.task))
-    theta, epsilon, lam_share = CONVERGENCE_STRENGTHS.values()
-    natural = FeaturePrior.from_correlation(strongest=statistics.shape[0])
-    D = difference_matrix(natural, statistics)
-    graph = laplacian(TaskPrior.chain(), statistics.tasks)
-    fit = Squared().bind(statistics, FreeIntercepts())
-    problem = Problem(fit, QuadraticPrior(D, graph, theta, epsilon), L21(), 1.0)
-    return problem.with_strengths(lam=lam_share * problem.lam_max)
-
-
 def _trace(
     problem: Problem, name: str, optimum: float, kept: Index
 ) -> Iterator[dict[str, float]]:
-    """Points of a run, until it is near the optimum or at its last iteration."""
+    """Points of a run, until it is near the optimum, lost or at its last iteration.
+
+    Besides those kept, the first one at which the paper's rule would stop.
+    """
     problem.memo.clear()  # of what an earlier run has computed
-    enough = REACHED * (problem.null_objective - optimum)
+    start = problem.null_objective - optimum
     papers = Linear(paper_constants)
     run = iterate(problem, papers if name == PAPER else method_by_name(name, problem))
     seconds, shown, last = 0.0, set(kept.tolist()), False
+    before, stopped = np.inf, False
     while not last:
         begin = process_time()  # other programs do not count
         progress = next(run)
         seconds += process_time() - begin
-        excess = max(progress.objective - optimum, 0.0)
-        last = excess <= enough or progress.n_iter >= kept[-1]
-        if last or progress.n_iter in shown:
-            yield {"iteration": progress.n_iter, "seconds": seconds, "excess": excess}
+        objective = progress.objective
+        excess, change = max(objective - optimum, 0.0), abs(objective - before)
+        stops, before = change < SMALL_CHANGE and not stopped, objective
+        stopped = stopped or stops
+        last = excess <= REACHED * start or progress.n_iter >= kept[-1]
+        last = last or not excess < DIVERGED * start
+        if last or stops or progress.n_iter in shown:
+            point = {"iteration": progress.n_iter, "seconds": seconds}
+            yield point | {"excess": excess, "change": change}
 
 
 # Rows of each kind, and the units that compute them.

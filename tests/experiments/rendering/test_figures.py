@@ -235,6 +235,9 @@ def test_robustness_begins_with_the_right_prior_and_tells_two_kinds_apart():
             row("yale", "expert", k, "auc", 0.9, **place),
             row("yale", "expert", k, "auc", 0.85, wrong=1.0, **place),
             row("yale", "contradictory", k, "auc", 0.7, wrong=1.0, **place),
+            # A control along the learning curves, no share that is varied.
+            row("yale", "contradictory", k, "auc", 0.6, wrong=1.0, size=1),
+            row("orl", "contradictory", k, "auc", 0.6, wrong=1.0, **place),
         )
     ]
     (ax,) = panels(robustness_figure(measure(rows)))

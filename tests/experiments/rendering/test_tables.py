@@ -22,6 +22,7 @@ from priormtl.experiments.rendering.measurements import (
 )
 from priormtl.experiments.rendering.tables import (
     chosen_table,
+    control_table,
     cost_table,
     count_table,
     difference_cell,
@@ -33,6 +34,7 @@ from priormtl.experiments.rendering.tables import (
     prior_table,
     rank_table,
     score_table,
+    selection_table,
     table_1,
     table_2,
 )
@@ -406,6 +408,34 @@ def test_chosen_strengths_at_an_end_of_their_grid_are_counted():
         "10 (2↑)",
     ]
     assert chosen_table(measure(), {"yale": grid}) is None
+
+
+def test_the_expert_stands_beside_none_and_both_controls():
+    levels = {"expert": 0.9, "none": 0.8, "ridge": 0.85, "contradictory": 0.92}
+    rows = [
+        row("yale", name, k, "auc", level + 0.001 * (k % 3), size=2, wrong=wrong)
+        for name, level in levels.items()
+        for wrong in [1.0 if name == "contradictory" else None]
+        for k in range(6)
+    ]
+    (line,) = control_table(measure(rows)).rows
+    assert line.label == "Yale, AUC, 2"
+    assert [cell.text.split()[0] for cell in line.cells] == ["+10.00", "+5.00", "−2.00"]
+    assert [cell.mark for cell in line.cells] == ["▲", "▲", "▼"]
+    # A place without one of its controls is not shown.
+    some = [made for made in rows if made["method"] != "ridge"]
+    assert control_table(measure(some)) is None
+
+
+def test_selected_features_are_counted_where_rows_tell():
+    rows = [
+        row("yale", "none", k, "auc", 0.9) | {"strengths": json.dumps({"features": n})}
+        for k, n in enumerate((3, 9, 4))
+    ]
+    rows += [row("orl", "none", 0, "auc", 0.9)]
+    (line,) = selection_table(measure(rows), {"yale": 12, "orl": 12}).rows
+    assert [cell.text for cell in line.cells] == ["4 (3–9)", NOTHING]
+    assert selection_table(measure(), {"yale": 12}) is None
 
 
 def test_usual_and_adjusted_intervals_find_no_more_than_ours(full):

@@ -114,7 +114,12 @@ def test_points_of_curves_are_named():
     ]
     *_, sentence = describe_priors(measure(rows))
     assert sentence.startswith("Along all 2 points of its learning curves")
-    assert "significantly better at 1 (Yale at 2)" in sentence
+    assert "significantly better than no prior at 1 (Yale at 2)" in sentence
+    assert sentence.endswith("its controls, at none.")
+    rows += rows_of("ridge", LOW, size=2)
+    rows += rows_of("contradictory", LOW, size=2, wrong=1.0)
+    *_, sentence = describe_priors(measure(rows))
+    assert sentence.endswith("its controls, at 1 (Yale at 2).")
     assert "significantly worse at none" in sentence
 
 
@@ -126,8 +131,8 @@ def test_no_rows_no_sentences():
 @pytest.mark.parametrize(
     ("prior", "words"),
     [
-        (LOW, "significantly worse than no prior on 1 of 1 data set (Yale)"),
-        (HIGH, "significantly worse than no prior on none of 1 data set"),
+        (LOW, "significantly worse than no prior at 1 of 1 point (Yale at 10)"),
+        (HIGH, "significantly worse than no prior at none of 1 point"),
     ],
 )
 def test_harm_of_wrong_priors_is_told(prior, words):
@@ -168,6 +173,32 @@ def test_wins_and_losses_are_named():
         "- DMTL: better on Yale, worse on ORL.",
         "- RMTL: better on none, worse on none.",
     ]
+
+
+def test_doubtful_methods_are_marked_and_left_out_of_a_second_count():
+    rows = [
+        *steady("natural", "yale", 0.90),
+        *steady("dmtl", "yale", 0.80),
+        *steady("fedem", "yale", 0.80),
+    ]
+    total, methods = describe_compared(measure(rows))
+    assert "2 significantly worse" in total
+    assert "Without them, 0 of 1 are better and 1 worse" in total
+    assert methods.splitlines()[0].startswith("- FedEM*: ")
+
+
+def test_what_equal_budgets_change_is_told():
+    rows = [
+        *steady("natural", "yale", 0.90),
+        *steady("natural", "orl", 0.90),  # not tried with few settings
+        *steady("natural-few", "yale", 0.85),
+        *steady("dmtl", "yale", 0.87),
+        *steady("dmtl", "orl", 0.95),
+    ]
+    *_, budgets = describe_compared(measure(rows))
+    assert "−5.00 on Yale (significant) points" in budgets
+    assert "1 compared methods are then significantly better and 0 worse" in budgets
+    assert budgets.endswith("instead of 0 and 1.")
 
 
 def test_methods_that_lack_a_partner_are_left_out():

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from priormtl._arrays import Array
 from priormtl.experiments.rendering.measurements import (
+    CONTROLS,
     DATASETS,
     MAIN_METRICS,
     METRICS,
@@ -46,7 +47,9 @@ NOT_MEASURED = "not measured"
 
 def convergence_figure(rows: pa.Table) -> Figure:
     """Figure 1, from rows of convergence: a row of two panels for each problem."""
-    problems = list(dict.fromkeys(rows["problem"].to_pylist()))
+    # Counterexamples have runs of Algorithm 3 only.
+    drawn = rows.filter(pc.field("algorithm") == "gd")
+    problems = list(dict.fromkeys(drawn["problem"].to_pylist()))
     with styled():
         figure, axes = new_figure(max(len(problems), 1), 2, width=4.6, height=3.2)
         if not problems:
@@ -240,6 +243,7 @@ def _draw_surface(figure: Figure, surface: Surface, axes: Sequence[Axes]) -> Non
 
 # A value and the ends of its interval, per cent or percentage points.
 Band = tuple[float, float, float]
+SHOWN = (NONE, *PRIORS, *CONTROLS)  # along learning curves
 
 
 def learning_figure(measurements: Measurements, *, gain: bool = False) -> Figure:
@@ -247,9 +251,9 @@ def learning_figure(measurements: Measurements, *, gain: bool = False) -> Figure
 
     def read(dataset: str) -> list[Curve]:
         metric, curves = MAIN_METRICS[dataset], []
-        for method in PRIORS if gain else (NONE, *PRIORS):
+        for method in SHOWN[gain:]:
             settings = {
-                float(size): Setting(dataset, method, size)
+                float(size): Setting(dataset, method, size, CONTROLS.get(method))
                 for size in measurements.sizes(dataset)
             }
             if gain:
@@ -276,9 +280,12 @@ def robustness_figure(measurements: Measurements) -> Figure:
     wrong.sort(key=lambda s: (s.size or 0, s.wrong))
     panels: dict[str, list[Curve]] = {}
     sizes: dict[str, int | None] = {}
-    for dataset in measurements.datasets(wrong):
-        settings = [s for s in wrong if s.dataset == dataset]
-        size, present = settings[0].size, {s.method for s in settings}
+    # Reversed relations are a control of all curves; shares are varied at one size.
+    varied = [s for s in wrong if s.method not in CONTROLS]
+    for dataset in measurements.datasets(varied):
+        size = next(s.size for s in varied if s.dataset == dataset)
+        settings = [s for s in wrong if (s.dataset, s.size) == (dataset, size)]
+        present = {s.method for s in settings}
         methods = [name for name in kinds if name in present]
         panels[dataset], sizes[dataset] = [], size
         for method in methods + sorted(present - set(methods)):
@@ -286,9 +293,7 @@ def robustness_figure(measurements: Measurements) -> Figure:
             first = "expert" if method == "contradictory" else method
             places = {0.0: Setting(dataset, first, size)}
             places |= {
-                100.0 * (s.wrong or 0.0): s
-                for s in settings
-                if (s.method, s.size) == (method, size)
+                100.0 * (s.wrong or 0.0): s for s in settings if s.method == method
             }
             name = kinds.get(method, measurements.label(method))
             bands = _difference_bands(measurements, places)
@@ -329,7 +334,7 @@ def _draw_panels(
                 ax.axhline(0.0, color="black", linewidth=0.8)
             if wrong is None:
                 # Methods look alike in all figures.
-                names = [measurements.label(method) for method in (NONE, *PRIORS)]
+                names = [measurements.label(method) for method in SHOWN]
                 ax.set_xlabel(f"Training {unit}")
             else:
                 names = [curve.name for curve in curves]

@@ -61,7 +61,12 @@ CAPTIONS = {name: Caption(**entry) for name, entry in _PAPER["figures"].items()}
 PAPER_LABELS: Mapping[str, str] = _PAPER["columns"]
 NONE = "none"  # our model without prior, and with the priors of the paper and ours
 PRIORS = ("natural", "artificial", "expert")
+# What an expert's relations must add to: the same shrinkage without any relation, and
+# with all relations reversed (the share of wrong ones is beside them).
+CONTROLS = {"ridge": None, "contradictory": 1.0}
 COMPARED = [name for name in PAPER_LABELS if name not in PRIORS]
+# Compared methods that say little about the paper's, and why.
+DOUBTFUL: Mapping[str, str] = _PAPER["doubtful"]
 
 
 # By data set and the paper's name of a metric, then by method: its Tables 1 and 2.
@@ -293,12 +298,12 @@ class Measurements:
     def compare(
         self,
         setting: Setting,
-        reference: str,
+        reference: str | Setting,
         metric: str | None = None,
         *,
         usual: bool = False,
     ) -> Comparison:
-        """Difference to another method with the same rows, as a fraction.
+        """Difference to another method or setting with the same rows, as a fraction.
 
         By the main metric of the data set if none is given. The interval's correction
         is :func:`overlap_ratio`; ``usual``: n_test/n_train, as Nadeau and Bengio have
@@ -306,17 +311,41 @@ class Measurements:
         """
         metric = metric or MAIN_METRICS[setting.dataset]
         ratio = self.test_to_train(setting.dataset, setting.size)
+        if isinstance(reference, str):
+            reference = setting._replace(method=reference, wrong=None)
         return compare_repeats(
             self.repeats(setting, metric),
-            self.repeats(setting._replace(method=reference, wrong=None), metric),
+            self.repeats(reference, metric),
             test_to_train=ratio if usual else overlap_ratio(ratio),
             higher_is_better=METRICS[metric].higher_is_better,
         )
 
     def judge(
-        self, setting: Setting, reference: str, metric: str | None = None
+        self, setting: Setting, reference: str | Setting, metric: str | None = None
     ) -> Verdict:
         return self.compare(setting, reference, metric).verdict
+
+    def judge_beyond(self, setting: Setting) -> Verdict:
+        """Whether a prior is better than none and than each of its controls.
+
+        Where it is not better than one of them, this is no better; unknown where it is
+        better than those that were measured, but not all were.
+        """
+        verdicts = [self.judge(setting, one) for one in self.references(setting)]
+        if all(verdict is Verdict.BETTER for verdict in verdicts):
+            return Verdict.BETTER
+        known = {*verdicts} - {Verdict.BETTER, Verdict.UNKNOWN}
+        if Verdict.WORSE in known:
+            return Verdict.WORSE
+        return Verdict.EVEN if known else Verdict.UNKNOWN
+
+    def references(self, setting: Setting) -> list[Setting]:
+        """No prior, and the controls of an expert's relations, with the same rows."""
+        dataset, _, size, _ = setting
+        return [
+            Setting(dataset, name, size, wrong)
+            for name, wrong in {NONE: None, **CONTROLS}.items()
+        ]
 
 
 class Results(NamedTuple):

@@ -16,6 +16,7 @@ from priormtl.experiments.rendering.measurements import (
     CAPTIONS,
     COMPARED,
     DATASETS,
+    DOUBTFUL,
     MAIN_METRICS,
     METRICS,
     NONE,
@@ -24,6 +25,7 @@ from priormtl.experiments.rendering.measurements import (
     Measurements,
     Results,
     Setting,
+    Verdict,
     compare_with_paper,
     paper_estimate,
     tally,
@@ -38,6 +40,8 @@ from priormtl.rendering import (
     to_latex,
     to_markdown,
 )
+
+FEW = "natural-few"  # our model with as few settings as a compared method
 
 # Sentences: each function yields those that the rows allow.
 
@@ -75,20 +79,20 @@ def describe_agreement(measurements: Measurements) -> Iterator[str]:
 
 
 def describe_compared(measurements: Measurements) -> Iterator[str]:
-    known, better, worse = tally(
-        {
-            (method, dataset): measurements.judge(Setting(dataset, method), REFERENCE)
-            for method in COMPARED
-            for dataset in measurements.datasets()
-        }
-    )
+    known, better, worse = _compare_all(measurements, REFERENCE)
     if not known:
         return
+    sound = [
+        sum(method not in DOUBTFUL for method, _ in keys)
+        for keys in (known, better, worse)
+    ]
     yield (
         f"Of {len(known)} comparisons of a method with “"
         f"{measurements.label(REFERENCE)}” on a data set, {len(better)} are "
         f"significantly better, {len(worse)} significantly worse and "
-        f"{len(known) - len(better) - len(worse)} neither."
+        f"{len(known) - len(better) - len(worse)} neither. Two methods, marked *, say "
+        f"little: {'; '.join(DOUBTFUL.values())}. Without them, {sound[1]} of "
+        f"{sound[0]} are better and {sound[2]} worse."
     )
     lines = []
     for method in dict.fromkeys(method for method, _ in known):
@@ -97,10 +101,51 @@ def describe_compared(measurements: Measurements) -> Iterator[str]:
             for chosen in (better, worse)
         )
         lines.append(
-            f"- {PAPER_LABELS[method]}: better on {won or 'none'}, "
-            f"worse on {lost or 'none'}."
+            f"- {PAPER_LABELS[method]}{'*' if method in DOUBTFUL else ''}: better on "
+            f"{won or 'none'}, worse on {lost or 'none'}."
         )
     yield "\n".join(lines)
+    yield from _describe_budgets(measurements)
+
+
+def _compare_all(
+    measurements: Measurements, reference: str, datasets: Iterable[str] | None = None
+) -> tuple[list[tuple[str, str]], list[tuple[str, str]], list[tuple[str, str]]]:
+    """Compared methods and data sets: all, better than the reference, and worse."""
+    names = measurements.datasets() if datasets is None else datasets
+    return tally(
+        {
+            (method, dataset): measurements.judge(Setting(dataset, method), reference)
+            for dataset in names
+            for method in COMPARED
+        }
+    )
+
+
+def _describe_budgets(measurements: Measurements) -> Iterator[str]:
+    """What changes if our model tries no more settings than the compared methods."""
+    few = {
+        name: measurements.compare(Setting(name, FEW), REFERENCE)
+        for name in measurements.datasets()
+        if measurements.judge(Setting(name, FEW), REFERENCE) is not Verdict.UNKNOWN
+    }
+    if not few:
+        return
+    means = join_words(
+        f"{100 * one.mean:+.2f} on {DATASETS[name]}".replace("-", "−")
+        + (" (significant)" if one.verdict is not Verdict.EVEN else "")
+        for name, one in few.items()
+    )
+    _, better, worse = _compare_all(measurements, REFERENCE, few)
+    _, better_few, worse_few = _compare_all(measurements, FEW, few)
+    yield (
+        "Equal budgets: compared methods try at most 20 settings, ours more (see "
+        "*Tuning*). With at most 18 settings, drawn at random from our grids for each "
+        f"repeat, our model with the natural prior changes by {means} points. On these "
+        f"data sets {len(better_few)} compared methods are then significantly better "
+        f"and {len(worse_few)} worse than ours, instead of {len(better)} and "
+        f"{len(worse)}."
+    )
 
 
 def describe_ceiling(
@@ -173,12 +218,26 @@ def describe_priors(measurements: Measurements) -> Iterator[str]:
                 for size in each
             }
         )
-        if points:
-            yield (
-                f"Along all {len(points)} points of its learning curves, “"
-                f"{measurements.label(prior)}” is significantly better at "
-                f"{_name_points(won)} and significantly worse at {_name_points(lost)}."
+        if not points:
+            continue
+        beyond = ""
+        if prior == "expert":
+            added = [
+                (name, size)
+                for name, size in won
+                if measurements.judge_beyond(Setting(name, prior, size))
+                is Verdict.BETTER
+            ]
+            beyond = (
+                " It is also better than a ridge and than reversed relations, its "
+                f"controls, at {_name_points(added)}."
             )
+        yield (
+            f"Along all {len(points)} points of its learning curves, “"
+            f"{measurements.label(prior)}” is significantly better than no prior at "
+            f"{_name_points(won)} and significantly worse at {_name_points(lost)}."
+            f"{beyond}"
+        )
 
 
 def _name_points(points: Iterable[tuple[str, int]]) -> str:
@@ -224,9 +283,8 @@ def describe_kernel_range(measurements: Measurements) -> Iterator[str]:
         where = ", ".join(f"{name} {count}" for name, count in largest.items())
         yield (
             f"MKMTL chose the largest C of its range in {sum(largest.values())} of "
-            f"{total} searches ({where}). On a split outside the repeats, larger "
-            "values score no higher, except on Sarcos, by 0.05 % of the squared error "
-            "(docs/results/edges.md)."
+            f"{total} searches ({where}). docs/results/edges.md shows what larger "
+            "values score, on a split outside the repeats."
         )
 
 
@@ -247,12 +305,11 @@ def describe_robustness(measurements: Measurements) -> Iterator[str]:
         shares = sorted({100 * (setting.wrong or 0.0) for setting in known})
         ends = [f"{share:.0f}" for share in dict.fromkeys((shares[0], shares[-1]))]
         kind = "reversed" if method == "contradictory" else "random"
-        total = count_words(len(known), "data set")
-        names = join_words(DATASETS[setting.dataset] for setting in harmed)
-        harm = f"{len(harmed)} of {total} ({names})" if harmed else f"none of {total}"
+        names = join_words(f"{DATASETS[s.dataset]} at {s.size}" for s in harmed)
         yield (
             f"With {' to '.join(ends)} % {kind} relations and theta tuned, the prior "
-            f"is significantly worse than no prior on {harm}."
+            f"is significantly worse than no prior at {len(harmed) or 'none'} of "
+            f"{count_words(len(known), 'point')}{f' ({names})' if harmed else ''}."
         )
 
 
@@ -333,6 +390,7 @@ class Facts:
     # School, least squares on all pupils: pooled, with effects, with slopes by school.
     school_in_sample: tuple[float, float, float] | None = None
     grids: Grids = field(default_factory=dict)
+    n_features: Mapping[str, int] = field(default_factory=dict)  # by data set
     links: Mapping[str, str] = field(default_factory=dict)  # name → link to the SVG
 
     def describe(self) -> str:
@@ -384,6 +442,7 @@ def results_page(results: Results, facts: Facts) -> str:
                     *describe_priors(measurements),
                     *describe_choice(measurements),
                     *describe_robustness(measurements),
+                    tables.control_table(measurements),
                     tables.prior_table(measurements),
                 ],
             ),
@@ -406,6 +465,7 @@ def results_page(results: Results, facts: Facts) -> str:
         sections["## Appendix: grids and strengths"] = [
             tables.grid_table(facts.grids),
             tables.chosen_table(measurements, facts.grids),
+            tables.selection_table(measurements, facts.n_features),
             *describe_kernel_range(measurements),
         ]
     parts = [part for item in sections.items() for part in _section(*item)]
