@@ -294,7 +294,7 @@ def _sentence(metric: str, verdict: str, change: float, interval: Interval) -> s
     if np.isnan(low):
         return f"One split alone cannot show whether the prior changes the {metric}."
     return (
-        f"No clear difference: the prior changed the {metric} by "
+        f"Not certain on these rows: the prior changed the {metric} by "
         f"{_percent(100 * change)} % ({level} {_percent(low)} to {_percent(high)} %)."
     )
 

@@ -348,7 +348,10 @@ def _answer_audit(helped: PriorBenefit, disagreeing: int) -> Finding:
         verb = "disagrees" if disagreeing == 1 else "disagree"
         sentence += f" {count_words(disagreeing, 'relation')} {verb} with the data."
     numbers = {"source": "audit", **{name: vars(helped)[name] for name in names}}
-    return _find("prior", helped.verdict.capitalize(), sentence, helped.method, numbers)
+    value = helped.verdict.capitalize()
+    if helped.verdict == "no difference" and np.isfinite(helped.change):
+        value = f"Error {100 * helped.change:+.0f} %, not certain".replace("-", "−")
+    return _find("prior", value, sentence, helped.method, numbers)
 
 
 def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
