@@ -92,7 +92,7 @@ def estimate_family_ties(
     first_tolerance = 0.1  # of the first round, a tenth of that in the next, and so on
     settled_round = 0.01  # gain in twice the log-likelihood of a last round
     # Change of scores of a last round; parts of the data are there to be scored.
-    same_scores = 2e-4 if to_mean and start is None else 0.05
+    same_scores = 0.05 if start is not None or not to_mean else 2e-4
     for number in range(rounds):
         laplace = None
         if not to_mean:
@@ -108,6 +108,8 @@ def estimate_family_ties(
             if levels is not None:
                 moments = _with_levels(moments, levels, effects)
         tolerance = max(SETTLED, first_tolerance * 0.1**number)
+        if number == 0 and start is not None and to_mean:
+            tolerance = np.inf  # all that it is there for are leverages
         before = found
         if suits_rows(moments, laplacian, fit.intercepts):
             gain = 0.0  # scores alone tell when to stop
@@ -123,6 +125,9 @@ def estimate_family_ties(
             )
             if found.leverages is not None:
                 leverages = found.leverages
+            if np.isinf(tolerance) and found.noise_variance is not None:
+                found = start
+                continue
         else:
             search = Search(families, noise, slopes, found, tolerance, unit)
             found, gain = search_ties(moments, laplacian, fit.intercepts, search)
