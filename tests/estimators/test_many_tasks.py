@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, partitioned
-from priormtl.data import HeldTasks
+from priormtl.data import HeldTasks, SortedRows
 from priormtl.data.blocks import chosen_tasks
 from priormtl.estimators import many_tasks
 
@@ -110,7 +110,7 @@ def test_division_and_threads_change_nothing():
     n = rng.integers(1, 30, 700)
     starts = np.concatenate([[0], np.cumsum(n)])
     X, y = rng.normal(size=(starts[-1], 3)), rng.normal(size=starts[-1])
-    held = HeldTasks.of(np.arange(700), starts, (X, y, np.ones(len(y))), n_threads=1)
+    held = HeldTasks.of(SortedRows(np.arange(700), starts, X, y, np.ones(len(y))))
     block = held.blocks[0]
     gram = sum(c.rows.reshape(-1, 5).T @ c.rows.reshape(-1, 5) for c in block.chunks)
     rows = np.column_stack([np.ones(len(y)), X, y])

@@ -4,6 +4,7 @@ from priormtl.data.blocks import (
     Block,
     Chunk,
     HeldTasks,
+    SortedRows,
     Sums,
     Tasks,
     add_sums,

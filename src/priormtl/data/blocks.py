@@ -44,6 +44,25 @@ class Chunk(NamedTuple):
         return self.rows * np.sqrt(self.weight)[:, :, np.newaxis]
 
 
+class SortedRows(NamedTuple):
+    """Rows in memory, task after task."""
+
+    tasks: np.ndarray  # (m,) labels
+    starts: Index  # (m + 1,) first row of each task
+    X: Array  # (n, d)
+    y: Array  # (n,)
+    weight: Array  # (n,)
+    offset: Array | None = None  # (n,)
+
+    def only(self, part: slice) -> "SortedRows":
+        """Some consecutive tasks."""
+        first, last = self.starts[part.start], self.starts[part.stop]
+        starts = self.starts[part.start : part.stop + 1] - first
+        X, y, weight = (column[first:last] for column in self[2:5])
+        offset = None if self.offset is None else self.offset[first:last]
+        return SortedRows(self.tasks[part], starts, X, y, weight, offset)
+
+
 class Block(NamedTuple):
     """Rows of some tasks."""
 
@@ -53,20 +72,12 @@ class Block(NamedTuple):
     chunks: tuple[Chunk, ...]
 
     @classmethod
-    def of(
-        cls,
-        tasks: np.ndarray,
-        starts: Index,
-        columns: tuple[Array, Array, Array],
-        *,
-        offset: Array | None = None,
-        as_rows: bool = False,
-    ) -> Self:
-        """Block of features, targets and weights of rows, task after task.
+    def of(cls, sorted_rows: "SortedRows", *, as_rows: bool = False) -> Self:
+        """Block of some tasks.
 
         ``as_rows`` keeps the rows of a task as they are, for losses that need them.
         """
-        X, y, weight = columns
+        tasks, starts, X, y, weight, offset = sorted_rows
         counts, d = np.diff(starts), X.shape[1]
         means = np.empty((len(counts), d + 2))
         chunks = []
@@ -181,30 +192,13 @@ class HeldTasks(NamedTuple):
     n_threads: int = 1
 
     @classmethod
-    def of(
-        cls,
-        tasks: np.ndarray,
-        starts: Index,
-        columns: tuple[Array, Array, Array],
-        *,
-        offset: Array | None = None,
-        as_rows: bool = False,
-        n_threads: int = 1,
-    ) -> Self:
-        """Tasks of rows that are in memory, task after task."""
+    def of(cls, rows: SortedRows, *, as_rows: bool = False, n_threads: int = 1) -> Self:
+        """Tasks of rows that are in memory."""
 
         def build(part: slice) -> Block:
-            first, last = starts[part.start], starts[part.stop]
-            X, y, weight = (column[first:last] for column in columns)
-            return Block.of(
-                tasks[part],
-                starts[part.start : part.stop + 1] - first,
-                (X, y, weight),
-                offset=None if offset is None else offset[first:last],
-                as_rows=as_rows,
-            )
+            return Block.of(rows.only(part), as_rows=as_rows)
 
-        parts = divide(starts, columns[0].shape[1])
+        parts = divide(rows.starts, rows.X.shape[1])
         return cls(tuple(_in_threads(build, parts, n_threads)), n_threads)
 
     def add(self, step: Callable[[Block], Sums]) -> Sums:

@@ -28,14 +28,13 @@ from priormtl.engines.task_blocks import (
     Estimator,
     Learned,
     Recipe,
-    check_fit_schema,
+    Write,
+    add_part,
+    fit_parts,
     join_all,
-    loss_of,
-    new_folder,
-    number_layout,
+    map_part,
     read_layout,
-    write_part,
-    write_shared,
+    some_sums,
 )
 from priormtl.exceptions import DataFileError
 
@@ -249,9 +248,6 @@ def fit(
     >>> model.coef_.round(1).tolist(), found.shared_coef.round(1).tolist()
     ([[2.0], [3.0]], [2.5])
     """
-    schema = Schema.of(schema, **columns)
-    check_fit_schema(schema)
-    check_min_rows(min_rows)
     delayed = _delayed()
     if getattr(client, "asynchronous", False):
         raise ValueError(WAITING)
@@ -259,35 +255,24 @@ def fit(
         raise ValueError(
             f"table must be a Dask data frame: got {type(table).__name__}."
         )
-    place = None if out is None else new_folder(out)
-    names = list(schema.used_columns(_check_names(table.columns)))
-    features = schema.feature_columns(_check_names(table.columns))
-    schema = Schema.of(schema, features=features)
-    narrow = table[names]
     compute = _compute_here if client is None else partial(client.compute, sync=True)
-    if all(table.dtypes[name].kind in "iufb" for name in features):
-        layout = number_layout(features)
-    else:
-        step = delayed(partial(_layout_of, schema), pure=True)
-        parts = narrow.to_delayed(optimize_graph=False)
-        layout = join_all(compute(delayed(list)([step(part) for part in parts])))
-    tasks_in = list(find_task_columns(schema.task, names))
-    shuffled = narrow.shuffle(on=tasks_in, npartitions=n_parts or narrow.npartitions)
-    recipe = Recipe(schema, layout, loss_of(model), min_rows)
-    make = delayed(partial(_blocks_of, recipe), pure=True)
-    blocks = [make(part) for part in shuffled.to_delayed()]
-    tasks = DaskTasks(tuple(_persist(blocks, client)), compute, client)
-    design = layout.design(schema)
-    found = model.fit_blocks(tasks, design, collect=place is None)
-    if place is not None:
-        step = delayed(partial(write_part, found, design, place), pure=False)
-        files = (f"part-{number:05d}.parquet" for number in range(len(blocks)))
-        written = [
-            step(name, part) for name, part in zip(files, tasks.parts, strict=True)
-        ]
-        compute(delayed(sum)(written))
-        write_shared(found, design, place)
-    return found
+
+    @contextmanager
+    def bring(recipe: Recipe) -> Iterator[tuple[DaskTasks, Recipe]]:
+        recipe, names = recipe.on(_check_names(table.columns))
+        narrow = table[names]
+        if not all(kind.kind in "iufb" for kind in table.dtypes[recipe.features]):
+            step = delayed(partial(_layout_of, recipe.schema), pure=True)
+            parts = narrow.to_delayed(optimize_graph=False)
+            layouts = compute(delayed(list)([step(part) for part in parts]))
+            recipe = recipe._replace(layout=join_all(layouts))
+        own = list(find_task_columns(recipe.schema.task, names))
+        shuffled = narrow.shuffle(on=own, npartitions=n_parts or narrow.npartitions)
+        make = delayed(partial(_blocks_of, recipe), pure=True)
+        blocks = [make(part) for part in shuffled.to_delayed()]
+        yield DaskTasks(tuple(_persist(blocks, client)), compute, client), recipe
+
+    return fit_parts(model, Schema.of(schema, **columns), bring, out, min_rows)
 
 
 def predict(folder: str | os.PathLike[str], table: Any) -> Any:
@@ -327,27 +312,29 @@ class DaskTasks(NamedTuple):
     client: Lazy
 
     def add(self, step: Callable[[Block], Sums]) -> Sums:
-        delayed = _delayed()
-        nodes = [delayed(_add_blocks, pure=False)(step, part) for part in self.parts]
-        merge = delayed(_add_parts, pure=False)
+        nodes, merge = self._each(add_part, step), _delayed()(add_sums, pure=False)
         while len(nodes) > 1:
             groups = [nodes[i : i + FAN_IN] for i in range(0, len(nodes), FAN_IN)]
             nodes = [merge(group) for group in groups]
-        found: Sums | None = self.compute(nodes[0])
-        if found is None:
-            raise ValueError("there must be rows to learn from: the table has none.")
-        return found
+        return some_sums(self.compute(nodes[0]))
 
     def collect(self, step: Callable[[Block], Item]) -> list[Item]:
-        delayed = _delayed()
-        each = delayed(_map_blocks, pure=False)
-        parts = self.compute(delayed(list)([each(step, part) for part in self.parts]))
+        parts = self.compute(_delayed()(list)(self._each(_map_blocks, step)))
         return [item for part in parts for item in part]
 
     def mapped(self, step: Callable[[Block], Block]) -> "DaskTasks":
-        each = _delayed()(_map_blocks, pure=False)
-        parts = _persist([each(step, part) for part in self.parts], self.client)
+        parts = _persist(self._each(_map_blocks, step), self.client)
         return self._replace(parts=tuple(parts))
+
+    def write(self, step: Write) -> None:
+        one = _delayed()(step, pure=False)
+        names = (f"part-{number:05d}.parquet" for number in range(len(self.parts)))
+        written = list(map(one, names, self.parts))
+        self.compute(_delayed()(sum)(written))
+
+    def _each(self, take: Callable[..., Any], step: Callable[[Block], Any]) -> Lazy:
+        one = _delayed()(take, pure=False)
+        return [one(step, part) for part in self.parts]
 
 
 def _persist(nodes: list[Lazy], client: Lazy) -> Sequence[Lazy]:
@@ -370,18 +357,8 @@ def _blocks_of(recipe: Recipe, rows: object) -> list[Block]:
         return recipe.blocks(_to_frame(rows).to_arrow())
 
 
-def _add_blocks(step: Callable[[Block], Sums], blocks: list[Block]) -> Sums | None:
-    with threadpool_limits(1, user_api="blas"):
-        return add_sums(map(step, blocks)) or None
-
-
-def _add_parts(parts: Sequence[Sums | None]) -> Sums | None:
-    return add_sums(part for part in parts if part is not None) or None
-
-
 def _map_blocks(step: Callable[[Block], Item], blocks: list[Block]) -> list[Item]:
-    with threadpool_limits(1, user_api="blas"):
-        return [step(block) for block in blocks]
+    return list(map_part(step, blocks))
 
 
 def _read_coefs(known: CoefFolder, task: str, file: str) -> Lazy:

@@ -17,10 +17,8 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import pyarrow as pa
-from threadpoolctl import threadpool_limits
 
 from priormtl.data import Block, Sums, add_sums, check_min_rows, find_task_columns
-from priormtl.design import Design
 from priormtl.engines.batches import (
     Partial,
     Summary,
@@ -37,14 +35,13 @@ from priormtl.engines.task_blocks import (
     Estimator,
     Learned,
     Recipe,
-    check_fit_schema,
+    Write,
+    add_part,
+    fit_parts,
     join_all,
-    loss_of,
-    new_folder,
-    number_layout,
+    map_part,
     read_layout,
-    write_part,
-    write_shared,
+    some_sums,
 )
 from priormtl.exceptions import DataFileError, ModelFileError
 
@@ -177,72 +174,45 @@ def fit(
 
     Parameters
     ----------
-    model : MultiTaskRegressor or MultiTaskClassifier
-        With ``task_prior="mean"`` (or None and ``lam`` above zero). It is fitted,
-        unless ``out`` is given. Targets of classifiers are 0 and 1.
     table : pyspark.sql.DataFrame
         Results do not depend on the partitioning.
-    schema, min_rows, **columns
-        See :func:`priormtl.engines.summarize`.
-    out : path, optional
-        New or empty folder that executors reach under the same path. Coefficients are
-        written there as Parquet files instead of being collected: a column of tasks,
-        the intercept, and a column per feature. See :func:`predict`.
     n_parts : int, optional
         Parts into which tasks are divided; by default ``spark.sql.shuffle.partitions``.
+    model, schema, out, min_rows, **columns
+        See :func:`priormtl.engines.dask.fit`.
 
     Returns
     -------
     PartitionedFit
-        What tasks share, how they deviate from it, objective and duality gap.
+        See :func:`priormtl.engines.dask.fit`.
     """
-    schema = Schema.of(schema, **columns)
-    check_fit_schema(schema)
-    check_min_rows(min_rows)
     _need_pyspark()
-    place = None if out is None else new_folder(out)
-    narrow = _narrow(schema, None, table)
-    names = list(schema.used_columns(table.columns))
-    features = schema.feature_columns(table.columns)
-    schema = Schema.of(schema, features=features)
-    types = dict(table.dtypes)
-    if all(NUMBERS.match(types[name]) for name in features):
-        layout = number_layout(features)
-    else:
-        step = partial(_layouts_of, schema, names)
-        layout = join_all(pickle.loads(x) for x in _collect(_map(narrow, step)))
-    own = [f"c{names.index(name)}" for name in find_task_columns(schema.task, names)]
-    divided = narrow.repartition(*([n_parts] if n_parts else []), *own)
-    recipe = Recipe(schema, layout, loss_of(model), min_rows)
-    tasks = SparkTasks.keep(_map(divided, partial(_blocks_of, recipe, names)))
-    design = layout.design(schema)
-    try:
-        found = model.fit_blocks(tasks, design, collect=place is None)
-        if place is not None:
-            step = partial(_write_blocks, found, design, place)
-            _collect(_map(tasks.blocks, step))
-            write_shared(found, design, place)
-    finally:
-        tasks.release()
-    return found
+
+    @contextmanager
+    def bring(recipe: Recipe) -> Iterator[tuple[SparkTasks, Recipe]]:
+        narrow = _narrow(recipe.schema, None, table)
+        recipe, names = recipe.on(table.columns)
+        types = dict(table.dtypes)
+        if not all(NUMBERS.match(types[name]) for name in recipe.features):
+            step = partial(_layouts_of, recipe.schema, names)
+            layouts = map(pickle.loads, _collect(_map(narrow, step)))
+            recipe = recipe._replace(layout=join_all(layouts))
+        own = find_task_columns(recipe.schema.task, names)
+        columns = [f"c{names.index(name)}" for name in own]
+        divided = narrow.repartition(*([n_parts] if n_parts else []), *columns)
+        tasks = SparkTasks.keep(_map(divided, partial(_blocks_of, recipe, names)))
+        try:
+            yield tasks, recipe
+        finally:
+            tasks.release()
+
+    return fit_parts(model, Schema.of(schema, **columns), bring, out, min_rows)
 
 
 def predict(folder: str | os.PathLike[str], table: Frame) -> Frame:
     """Predict the rows of a Spark table by a join with coefficients that were written.
 
-    Parameters
-    ----------
-    folder : path
-        What :func:`fit` has written (``out``).
-    table : pyspark.sql.DataFrame
-        Rows, with the columns of tasks and features. Rows of unseen tasks get what
-        tasks share.
-
-    Returns
-    -------
-    pyspark.sql.DataFrame
-        The table with a column "prediction": expected targets, or probabilities of
-        class 1.
+    See :func:`priormtl.engines.dask.predict`, which does the same for Dask.
     """
     _need_pyspark()
     from pyspark.sql.types import DoubleType, StructField, StructType  # noqa: PLC0415
@@ -284,10 +254,7 @@ class SparkTasks(NamedTuple):
     def add(self, step: Callable[[Block], Sums]) -> Sums:
         # A few kilobytes from each part: rounds of merges would take longer.
         rows = _collect(_map(self.blocks, partial(_add_blocks, step)))
-        found = add_sums(pickle.loads(row) for row in rows)
-        if not found:
-            raise ValueError("there must be rows to learn from: the table has none.")
-        return found
+        return some_sums(add_sums(map(pickle.loads, rows)))
 
     def collect(self, step: Callable[[Block], Item]) -> list[Item]:
         rows = _collect(_map(self.blocks, partial(_map_blocks, step)))
@@ -295,6 +262,9 @@ class SparkTasks(NamedTuple):
 
     def mapped(self, step: Callable[[Block], Block]) -> "SparkTasks":
         return SparkTasks.keep(_map(self.blocks, partial(_map_blocks, step)), self.kept)
+
+    def write(self, step: Write) -> None:
+        _collect(_map(self.blocks, partial(_write_blocks, step)))
 
     def release(self) -> None:
         """Let executors forget the blocks."""
@@ -369,8 +339,7 @@ def _blocks_of(
 def _add_blocks(
     step: Callable[[Block], Sums], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    with threadpool_limits(1, user_api="blas"):
-        sums = add_sums(step(block) for block in _contents(batches))
+    sums = add_part(step, _contents(batches))
     if sums:
         yield _row(pickle.dumps(sums, protocol=5), _part())
 
@@ -378,19 +347,15 @@ def _add_blocks(
 def _map_blocks(
     step: Callable[[Block], Any], batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    with threadpool_limits(1, user_api="blas"):
-        for block in _contents(batches):
-            yield _row(pickle.dumps(step(block), protocol=5), _part())
+    for item in map_part(step, _contents(batches)):
+        yield _row(pickle.dumps(item, protocol=5), _part())
 
 
 def _write_blocks(
-    found: Learned, design: Design, place: str, batches: Iterable[pa.RecordBatch]
+    step: Write, batches: Iterable[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    number = _part()
-    count = write_part(
-        found, design, place, f"part-{number:05d}.parquet", _contents(batches)
-    )
-    yield _row(pickle.dumps(count), number)
+    count = step(f"part-{_part():05d}.parquet", _contents(batches))
+    yield _row(pickle.dumps(count), _part())
 
 
 def _predictions(

@@ -13,6 +13,8 @@ import os
 import pickle
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -25,6 +27,7 @@ from priormtl._arrays import Array
 from priormtl.data import (
     Block,
     HeldTasks,
+    SortedRows,
     Sums,
     Tasks,
     add_sums,
@@ -75,6 +78,16 @@ class Learned(Protocol):
     def gap(self) -> float: ...
 
 
+class PartTasks(Tasks, Protocol):
+    """Tasks in parts that can write files."""
+
+    def write(self, step: "Write") -> None:
+        """Let each part write a file of its own."""
+
+
+Write = Callable[[str, Iterable[Block]], int]  # name of a file, and what it is about
+
+
 # Rows of a part of the tasks, as blocks.
 
 
@@ -85,6 +98,19 @@ class Recipe(NamedTuple):
     layout: Layout
     loss: str
     min_rows: int = 1  # of a task; those of fewer rows are left out
+
+    @property
+    def features(self) -> list[str]:
+        """Columns that become features."""
+        return list(self.schema.features or ())
+
+    def on(self, columns: Iterable[str]) -> "tuple[Recipe, list[str]]":
+        """The same for a table of these columns, all numbers, and those in use."""
+        columns = list(columns)
+        features = self.schema.feature_columns(columns)
+        schema = Schema.of(self.schema, features=features)
+        recipe = self._replace(schema=schema, layout=number_layout(features))
+        return recipe, list(self.schema.used_columns(columns))
 
     def blocks(self, table: pa.Table) -> list[Block]:
         """Blocks of rows of whole tasks."""
@@ -110,7 +136,8 @@ class Recipe(NamedTuple):
             y = code_classes(self.schema.target, y)
         elif family is not None:
             family.check(y, weighted=self.schema.weight is not None)
-        held = HeldTasks.of(labels, starts, (X, y, weight), as_rows=family is not None)
+        sorted_rows = SortedRows(labels, starts, X, y, weight)
+        held = HeldTasks.of(sorted_rows, as_rows=family is not None)
         return list(held.blocks)
 
 
@@ -125,8 +152,14 @@ def code_classes(name: str, y: Array) -> Array:
     return 2.0 * y - 1.0
 
 
-def check_fit_schema(schema: Schema) -> None:
-    """Fail if a fit of blocks does not offer what a schema asks for."""
+def fit_parts(
+    model: Estimator,
+    schema: Schema,
+    bring: "Callable[[Recipe], AbstractContextManager[tuple[PartTasks, Recipe]]]",
+    out: str | os.PathLike[str] | None,
+    min_rows: int,
+) -> Learned:
+    """Fit tasks that an engine brings together, and knows the layout of."""
     if schema.folds is not None or schema.key is not None:
         raise ValueError("folds and key must be None: a fit has no folds.")
     if schema.missing == "mean":
@@ -134,6 +167,19 @@ def check_fit_schema(schema: Schema) -> None:
             "missing must be 'error' or 'drop' to fit tasks where they are: got "
             "'mean'; fill the gaps beforehand."
         )
+    check_min_rows(min_rows)
+    path = None if out is None else Path(out).absolute()
+    if path and path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise ValueError(f"out must be a new or empty folder: got {str(path)!r}.")
+    loss = str(vars(model).get("loss", "squared"))
+    with bring(Recipe(schema, Layout(()), loss, min_rows)) as (tasks, recipe):
+        design = recipe.layout.design(recipe.schema)
+        found = model.fit_blocks(tasks, design, collect=path is None)
+        if path is not None:
+            path.mkdir(parents=True, exist_ok=True)
+            tasks.write(partial(write_part, found, design, str(path)))
+            write_shared(found, design, str(path))
+    return found
 
 
 def number_layout(columns: Iterable[str]) -> Layout:
@@ -155,6 +201,28 @@ def join_all(layouts: Iterable[Layout | None]) -> Layout:
     if total is None:
         raise ValueError("there must be rows to learn from: the table has none.")
     return total
+
+
+# Steps of a part.
+
+
+def add_part(step: Callable[[Block], Sums], blocks: Iterable[Block]) -> Sums:
+    """Sums over the blocks of a part; empty if it has none."""
+    with threadpool_limits(1, user_api="blas"):
+        return add_sums(map(step, blocks))
+
+
+def map_part(step: Callable[[Block], T], blocks: Iterable[Block]) -> Iterator[T]:
+    """What a step says of each block."""
+    with threadpool_limits(1, user_api="blas"):
+        yield from map(step, blocks)
+
+
+def some_sums(found: Sums | None) -> Sums:
+    """Sums, of which there are some."""
+    if not found:
+        raise ValueError("there must be rows to learn from: the table has none.")
+    return found
 
 
 # Tables of coefficients.
@@ -287,14 +355,29 @@ class FileTasks(NamedTuple):
     files: tuple[Path, ...]
     folder: Path
 
+    @classmethod
+    def store(cls, blocks: Iterable[Block], folder: Path) -> "FileTasks":
+        """Write blocks to files of a folder."""
+        place, files = Path(tempfile.mkdtemp(dir=folder)), []
+        for number, block in enumerate(blocks):
+            path = place / f"{number}.block"
+            with path.open("wb") as file:
+                pickle.dump(block, file, protocol=5)
+            files.append(path)
+        return cls(tuple(files), folder)
+
     def add(self, step: Callable[[Block], Sums]) -> Sums:
-        return add_sums(map(step, self._read()))
+        return some_sums(add_part(step, self._read()))
 
     def collect(self, step: Callable[[Block], T]) -> list[T]:
-        return [step(block) for block in self._read()]
+        return list(map_part(step, self._read()))
 
     def mapped(self, step: Callable[[Block], Block]) -> "FileTasks":
-        return store(map(step, self._read()), self.folder)
+        return FileTasks.store(map_part(step, self._read()), self.folder)
+
+    def write(self, step: Write) -> None:
+        for number, path in enumerate(self.files):
+            step(f"part-{number:05d}.parquet", [read_block(path)])
 
     def _read(self) -> Iterator[Block]:
         return prefetch(map(read_block, self.files))
@@ -305,17 +388,6 @@ def read_block(path: Path) -> Block:
     with path.open("rb") as file:
         block: Block = pickle.load(file)
     return block
-
-
-def store(blocks: Iterable[Block], folder: Path) -> FileTasks:
-    """Write blocks to files of a folder."""
-    place, files = Path(tempfile.mkdtemp(dir=folder)), []
-    for number, block in enumerate(blocks):
-        path = place / f"{number}.block"
-        with path.open("wb") as file:
-            pickle.dump(block, file, protocol=5)
-        files.append(path)
-    return FileTasks(tuple(files), folder)
 
 
 def fit(
@@ -331,9 +403,9 @@ def fit(
 ) -> Learned:
     """Fit many tasks from files that do not fit into memory, with any loss.
 
-    The source is read once, or twice if it has text columns whose categories are not
-    declared. Rows are written to temporary files, brought together by task; then every
-    step of the fit is one pass over them. Memory holds about a hundredth of the rows.
+    The source is read once. Rows are written to temporary files, brought together by
+    task; then every step of the fit is one pass over them. Memory holds about a
+    hundredth of the rows.
 
     Parameters
     ----------
@@ -355,27 +427,19 @@ def fit(
     PartitionedFit
         What tasks share, how they deviate from it, objective and duality gap.
     """
-    schema = Schema.of(schema, **columns)
-    check_fit_schema(schema)
-    check_min_rows(min_rows)
-    opened = open_source(source, where)
-    place = None if out is None else new_folder(out)
-    with tempfile.TemporaryDirectory(dir=folder) as temporary:
-        with opened.locating(), Spill(temporary, BUCKETS) as spill:
-            layout = _spread(schema, opened, spill)
-            recipe = Recipe(schema, layout, loss_of(model), min_rows)
-            with naming(opened.name):
-                tasks = store(_gather(recipe, spill), Path(temporary))
-        if not tasks.files:
-            raise ValueError("there must be rows to learn from: got none.")
-        design = layout.design(schema)
-        found = model.fit_blocks(tasks, design, collect=place is None)
-        if place is not None:
-            for number, path in enumerate(tasks.files):
-                name = f"part-{number:05d}.parquet"
-                write_part(found, design, place, name, [read_block(path)])
-            write_shared(found, design, place)
-    return found
+    schema, opened = Schema.of(schema, **columns), open_source(source, where)
+
+    @contextmanager
+    def bring(recipe: Recipe) -> Iterator[tuple[FileTasks, Recipe]]:
+        with tempfile.TemporaryDirectory(dir=folder) as temporary:
+            with opened.locating(), Spill(temporary, BUCKETS) as spill:
+                recipe = recipe._replace(layout=_spread(recipe.schema, opened, spill))
+                with naming(opened.name):
+                    blocks = _gather(recipe, spill)
+                    tasks = FileTasks.store(blocks, Path(temporary))
+            yield tasks, recipe
+
+    return fit_parts(model, schema, bring, out, min_rows)
 
 
 def _spread(schema: Schema, opened: Source, spill: Spill) -> Layout:
@@ -420,17 +484,3 @@ def holds_numbers(kind: pa.DataType) -> bool:
         or pa.types.is_floating(kind)
         or pa.types.is_boolean(kind)
     )
-
-
-def loss_of(model: Any) -> str:
-    """Loss of an estimator."""
-    return str(vars(model).get("loss", "squared"))
-
-
-def new_folder(out: str | os.PathLike[str]) -> str:
-    """An empty folder for coefficients."""
-    path = Path(out).absolute()
-    if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise ValueError(f"out must be a new or empty folder: got {str(path)!r}.")
-    path.mkdir(parents=True, exist_ok=True)
-    return str(path)

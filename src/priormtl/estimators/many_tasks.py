@@ -9,7 +9,14 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from priormtl.data import HeldTasks, StackedRows, TaskData, Tasks, TaskStatistics
+from priormtl.data import (
+    HeldTasks,
+    SortedRows,
+    StackedRows,
+    TaskData,
+    Tasks,
+    TaskStatistics,
+)
 from priormtl.fitted import Certificate, Fitted, task_array
 from priormtl.model import Model
 from priormtl.partitioned import PartitionedFit, TaskTable, fit_tasks, refusal
@@ -26,14 +33,10 @@ def held_tasks(data: TaskData | TaskStatistics, model: Model) -> HeldTasks | Non
         return None
     if data.crossed is not None or data.time is not None or refusal(model):
         return None
-    return HeldTasks.of(
-        task_array(data.tasks),
-        data.starts,
-        (data.X, data.y, data.weight),
-        offset=data.offset,
-        as_rows=model.family is not None,
-        n_threads=count_threads(),
-    )
+    labels, columns = task_array(data.tasks), (data.X, data.y, data.weight)
+    rows = SortedRows(labels, data.starts, *columns, data.offset)
+    as_rows, n_threads = model.family is not None, count_threads()
+    return HeldTasks.of(rows, as_rows=as_rows, n_threads=n_threads)
 
 
 def count_threads() -> int:
