@@ -511,8 +511,8 @@ def _surely_better(
     structures = [result.setups[one.structure].structure for one in result.candidates()]
     scores = result.scores
     if trend is not None:
-        other = np.array([one.trend != trend for one in structures])
-        scores = np.where(other[:, np.newaxis], np.nan, scores)
+        apart = np.array([one.trend != trend for one in structures])
+        scores = np.where(apart[:, np.newaxis], np.nan, scores)
     has = np.array([vars(one)[choice] == value for one in structures])
     best = choose_candidate(replace(result, scores=scores), rule)
     without = np.where(has[:, np.newaxis], np.nan, scores)
