@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from priormtl import (
+    FeaturePrior,
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
@@ -44,11 +45,16 @@ def test_update_is_the_conditional_mean_of_the_mixed_model():
     assert model.tasks_.tolist() == list(range(12))
 
 
+RELATED = FeaturePrior.similar([(0, 1)]) + FeaturePrior.near({2: 0.25})
+
+
+@pytest.mark.parametrize("prior", [None, RELATED, RELATED + FeaturePrior.common([0])])
 @pytest.mark.parametrize("as_statistics", [False, True])
-def test_tasks_of_a_fit_are_their_own_conditional_means(as_statistics):
+def test_tasks_of_a_fit_are_their_own_conditional_means(as_statistics, prior):
     X, y, task = rows(seed=1)
     kind = MultiTaskRegressorCV if as_statistics else MultiTaskRegressor
-    model = kind([0.0] if as_statistics else 0.0, **MIXED).fit(X, y, task=task)
+    strengths = ([0.0], [30.0]) if as_statistics else (0.0, 30.0)
+    model = kind(*strengths, feature_prior=prior, **MIXED).fit(X, y, task=task)
     before = model.coef_.copy(), model.intercept_.copy()
     given = model.fitted_.conditional
     for i in range(12):

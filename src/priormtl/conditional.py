@@ -2,12 +2,13 @@
 
 Where tasks are tied to their mean, the objective of one task, given the shared part, is
 
-    Σ w f(y, b + (x − c) p) + ½ t₀ (b − q₀)² + ½ Σ_j t_j (p_j − q_j)²:
+    Σ w f(y, b + (x − c) p) + ½ t₀ (b − q₀)² + ½ Σ_j t_j (p_j − q_j)² + θ/2 ‖D p − e‖²:
 
 in the words of mixed models, the effects of the task have the prior mean q, the fixed
-effects, and the prior variances σ² / t. Its minimiser is the conditional mean (the
-BLUP) of the task with squared loss, and the conditional mode with others. Features with
-infinite t have the same effect in all tasks.
+effects, and the prior variances σ² / t; relations D between features are further rows
+of data. Its minimiser is the conditional mean (the BLUP) of the task with squared loss,
+and the conditional mode with others. Features with infinite t have the same effect in
+all tasks.
 
 Rows that were fitted count by their quadratic approximation about the fit, which is
 exact for squared loss: the curvature G and the vector h = G u − gradient of each task.
@@ -40,7 +41,9 @@ class Conditional(NamedTuple):
     mean: Array  # (1 + d,) q
     precision: Array  # (1 + d,) t; infinite for effects in common
     centre: Array  # (d,) c
-    curvature: Array  # (m, k, k) G of the k effects that vary
+    prior: Array  # (k, k) curvature of the prior of the k effects that vary
+    pull: Array  # (k,) its gradient at zero, with the opposite sign
+    curvature: Array  # (m, k, k) G
     right: Array  # (m, k) h
 
     @classmethod
@@ -49,12 +52,14 @@ class Conditional(NamedTuple):
     ) -> Self | None:
         """Conditional distribution of the tasks of a fit; None where there is none.
 
-        Tasks must be tied to their mean, without relations or signs of features, and
-        without a penalty on effects that vary.
+        Tasks must be tied to their mean, without signs of features or values that are
+        known for single tasks, and without a penalty on effects that vary.
         """
         prior, model = posed.problem.prior, posed.model
         group, constraints = prior.laplacian.one_group, posed.problem.constraints
-        if not group or prior.D.nnz or model.n_classes > 2 or posed.drift is not None:
+        if not group or model.n_classes > 2 or posed.drift is not None:
+            return None
+        if prior.target is not None and np.ptp(prior.target, axis=1).any():
             return None
         if model.device is not None or (
             isinstance(data, TaskStatistics) and data.is_mapped
@@ -83,10 +88,24 @@ class Conditional(NamedTuple):
         first = {"tied": posed.intercept_strength * group, True: 0.0, False: np.inf}
         mean = np.append(level.mean() if model.fit_intercept else 0.0, mean)
         precision = np.append(first[model.fit_intercept], precision)
-        found = cls(mean, precision, centre, np.zeros((0, 0, 0)), np.zeros((0, 0)))
-        k = len(found.varying)
+        varying = np.flatnonzero(np.isfinite(precision))
+        k = len(varying)
         if len(coef) * k**2 > MOST_NUMBERS:
             return None
+        own, pull = np.diag(precision[varying]), precision[varying] * mean[varying]
+        if prior.theta > 0 and prior.D.nnz:
+            # Relations are in scaled units, and have no column of the intercept.
+            D = np.sqrt(prior.theta) * prior.D.toarray() * np.where(used, scale, 0.0)
+            D = np.column_stack([np.zeros(len(D)), D])
+            left = -(D @ np.where(np.isfinite(precision), 0.0, mean))
+            if prior.target is not None:
+                left += np.sqrt(prior.theta) * prior.target[:, 0]
+            own, pull = (
+                own + D[:, varying].T @ D[:, varying],
+                pull + left @ D[:, varying],
+            )
+        nothing = np.zeros((0, k, k)), np.zeros((0, k))
+        found = cls(mean, precision, centre, own, pull, *nothing)
         if model.family is None and posed.crossed is None:
             return found._with_moments(posed.moments)
         if not isinstance(data, StackedRows):
@@ -151,16 +170,16 @@ class Conditional(NamedTuple):
         fixed = np.where(np.isfinite(self.precision), 0.0, self.mean)
         known = offset + fixed[0] + (X - self.centre) @ fixed[1:]
         Z, G, h = self.columns(X), self.curvature[i], self.right[i]
-        t, q = self.precision[self.varying], self.mean[self.varying]
         u = self.solve(i)
 
         def slope(u: Array) -> tuple[Array, Array, Array]:
             first, second = _slopes(family, known + Z @ u, y, weight)
-            return G @ u - h + t * (u - q) + Z.T @ first, first, second
+            pull = self.prior @ u - self.pull
+            return G @ u - h + pull + Z.T @ first, first, second
 
         gradient, first, second = slope(u)
         for _ in range(MOST_STEPS):
-            H = G + (Z.T * second) @ Z + np.diag(t)
+            H = G + (Z.T * second) @ Z + self.prior
             step = -cho_solve(cho_factor(H), gradient)
             size, length = float(-gradient @ step), 1.0
             if size <= 1e-28 * (1.0 + float(u @ H @ u)):
@@ -181,11 +200,10 @@ class Conditional(NamedTuple):
 
     def solve(self, i: int) -> Array:
         """Effects that vary (k,) of task ``i``."""
-        t, q = self.precision[self.varying], self.mean[self.varying]
-        H = self.curvature[i] + np.diag(t)
+        H = self.curvature[i] + self.prior
         if not H.any():
-            return q
-        return np.asarray(cho_solve(cho_factor(H), self.right[i] + t * q))
+            return self.mean[self.varying]
+        return np.asarray(cho_solve(cho_factor(H), self.right[i] + self.pull))
 
     def coefficients(self, i: int) -> tuple[Array, float]:
         """Coefficients (d,) and the intercept of task ``i``, in the units of X."""
@@ -195,15 +213,15 @@ class Conditional(NamedTuple):
 
     def variance(self, i: int, X: Array) -> float:
         """Mean variance of predictions at these rows of task ``i``, over the noise."""
-        t = self.precision[self.varying]
-        factor, Z = cho_factor(self.curvature[i] + np.diag(t)), self.columns(X)
+        factor, Z = cho_factor(self.curvature[i] + self.prior), self.columns(X)
         return float(np.mean(np.sum(Z * cho_solve(factor, Z.T).T, axis=1)))
 
     def fits(self, m: int, d: int) -> bool:
         """Whether it is one of m tasks and d features, as files must be."""
         k = len(self.varying)
         shapes = [part.shape for part in self]
-        return shapes == [(1 + d,), (1 + d,), (d,), (m, k, k), (m, k)]
+        own = [(k, k), (k,), (m, k, k), (m, k)]
+        return shapes == [(1 + d,), (1 + d,), (d,), *own]
 
 
 def _slopes(

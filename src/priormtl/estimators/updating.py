@@ -24,8 +24,8 @@ def update_fitted(
     if given is None:
         raise ValueError(
             "update needs a model fitted to rows whose tasks are tied to their mean, "
-            'without lam, relations, signs, outlier tasks or drifting levels (ties="'
-            'adaptive", task_prior="mean", lam=0 have it). Fit this one again.'
+            'without lam, signs, outlier tasks or drifting levels (ties="adaptive", '
+            'task_prior="mean", lam=0 have it). Fit this one again.'
         )
     X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
     time = model._read_times(X)
