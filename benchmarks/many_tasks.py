@@ -3,28 +3,35 @@
 The first argument is where the rows are: ``memory`` (arrays), ``files`` (a Parquet
 file, with coefficients written to another), ``dask`` (two workers) or ``spark``
 (local[2]); ``groups`` is 125,066 groups with random intercept and slope in a million
-rows. The second is the number of tasks, of 10 rows and 20 features each; ``--loss`` is
-squared or logistic. Ties are adaptive. Prints seconds of processor, of this process and
-of its children, and the peak of memory of this process.
+rows; ``page`` measures all and writes the table of docs/guide/scale.md. The second is
+the number of tasks, of 10 rows and 20 features each; ``--loss`` is squared or logistic.
+Ties are adaptive. Prints seconds of processor of this process and its descendants, and
+the peak of memory of this process, which is the driver.
 
 On a machine that is shared, seconds of processor are what counts; on two free cores
-they take a little more than half of the time. Run under ``ulimit -v`` to bound memory.
+they take a little more than half of the time.
 """
 
 import argparse
+import json
 import os
-import resource
+import subprocess
 import sys
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
-from time import perf_counter, process_time
+from time import perf_counter
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.machine import process_memory
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, engines
 
+PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scale.md"
+BEGIN, END = "<!-- benchmarks.many_tasks -->", "<!-- end -->"
 D, ROWS = 20, 10
 SETTINGS = {
     "lam": 0.0,
@@ -70,7 +77,7 @@ def fit_memory(m: int, loss: str) -> object:
     for a, b in spans(m):
         X[a * ROWS : b * ROWS], y[a * ROWS : b * ROWS], _ = draw(a, b, loss)
     task = np.repeat(np.arange(m), ROWS)
-    with Measured(f"memory, {loss}, {m} tasks"):
+    with Measured("memory", m, loss):
         return make(loss).fit(X, y, task=task)
 
 
@@ -81,7 +88,7 @@ def fit_groups() -> object:
     task, x = np.sort(rng.integers(0, m, n)), rng.normal(size=(n, 1))
     y = (1 + 0.5 * rng.normal(size=m))[task] + rng.normal(size=n)
     y += (2 + 0.3 * rng.normal(size=m))[task] * x[:, 0]
-    with Measured(f"random intercept and slope, {m} groups, {n} rows"):
+    with Measured("groups", m, "squared"):
         return make("squared").fit(x, y, task=task)
 
 
@@ -98,7 +105,7 @@ def fit_where(place: str, m: int, loss: str) -> object:
         write(rows, m, loss)
         columns = {"task": "task", "target": "y", "out": out}
         if place == "files":
-            with Measured(f"files, {loss}, {m} tasks"):
+            with Measured(place, m, loss):
                 return engines.fit(make(loss), rows, **columns, folder=folder)
         if place == "dask":
             import dask.dataframe as dd  # noqa: PLC0415
@@ -111,7 +118,7 @@ def fit_where(place: str, m: int, loss: str) -> object:
                 Client(cluster) as client,
             ):
                 table = dd.read_parquet(rows)
-                with Measured(f"dask, {loss}, {m} tasks"):
+                with Measured(place, m, loss):
                     return engines.dask.fit(make(loss), table, **columns, client=client)
         from pyspark.sql import SparkSession  # noqa: PLC0415
 
@@ -121,53 +128,77 @@ def fit_where(place: str, m: int, loss: str) -> object:
         builder = builder.config("spark.ui.enabled", "false")
         session = builder.getOrCreate()
         table = session.read.parquet(str(rows))
-        with Measured(f"spark, {loss}, {m} tasks"):
+        with Measured(place, m, loss):
             return engines.spark.fit(make(loss), table, **columns, n_parts=16)
 
 
 class Measured:
     """Print seconds of processor and the peak of memory of what is done inside."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, place: str, m: int, loss: str) -> None:
+        self.found: dict[str, object] = {"place": place, "tasks": m, "loss": loss}
 
     def __enter__(self) -> None:
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
-        self.before = memory("VmRSS")
-        self.begin, self.wall = process_time() + children(), perf_counter()
+        self.found["before"] = memory("VmRSS")
+        self.begin, self.wall = processor(), perf_counter()
 
     def __exit__(self, *error: object) -> None:
-        own, wall = process_time() + children() - self.begin, perf_counter() - self.wall
-        peak = memory("VmHWM")
-        print(
-            f"{self.name}: {own:.1f} s of processor (of this process and those of its "
-            f"children that have ended), {wall:.1f} s, peak {peak:.2f} GiB "
-            f"({self.before:.2f} GiB before)",
-            flush=True,
-        )
+        self.found["processor"] = processor() - self.begin
+        self.found["seconds"] = perf_counter() - self.wall
+        self.found["peak"] = memory("VmHWM")
+        print(json.dumps(self.found), flush=True)
 
 
-def children() -> float:
-    """Seconds of processor of children that have ended."""
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+def processor() -> float:
+    """Seconds of processor of this process, its children, and theirs."""
+    me = psutil.Process()
+    return sum(sum(each.cpu_times()[:4]) for each in (me, *me.children(recursive=True)))
 
 
 def memory(field: str) -> float:
     """GiB of this process: VmRSS now, or VmHWM at the peak."""
-    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    kilobytes = next(int(x.split()[1]) for x in lines if x.startswith(field))
-    return kilobytes / 2**20
+    return process_memory(field) / 2**30
+
+
+def write_page(m: int) -> None:
+    """Measure all, each in a process of its own, and write a table to the page."""
+    asked = [("groups",), ("memory",), ("memory", "--loss", "logistic")]
+    asked += [("files",), ("files", "--loss", "logistic"), ("dask",)]
+    asked += [("spark",)] if find_spec("pyspark") else []
+    lines = [
+        "| rows in | loss | tasks | seconds of processor | peak, GiB | before, GiB |",
+        "| --- | --- | ---: | ---: | ---: | ---: |",
+    ]
+    for place, *options in asked:
+        command = [sys.executable, "-m", "benchmarks.many_tasks", place, str(m)]
+        out = subprocess.run(
+            [*command, *options], check=True, capture_output=True, text=True
+        )
+        found = json.loads(out.stdout.splitlines()[-1])
+        lines.append(
+            f"| {found['place']} | {found['loss']} | {found['tasks']:,} | "
+            f"{found['processor']:.1f} | {found['peak']:.2f} | {found['before']:.2f} |"
+        )
+        print(lines[-1], flush=True)
+    page = PAGE.read_text(encoding="utf-8")
+    head, rest = page.split(BEGIN)
+    table = "\n".join(lines)
+    page = f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}"
+    PAGE.write_text(page, encoding="utf-8")
 
 
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("place", choices=["memory", "files", "dask", "spark", "groups"])
+    places = ["memory", "files", "dask", "spark", "groups", "page"]
+    parser.add_argument("place", choices=places)
     parser.add_argument("tasks", type=int, nargs="?", default=100_000)
     parser.add_argument("--loss", default="squared", choices=["squared", "logistic"])
     asked = parser.parse_args()
-    if asked.place == "groups":
+    if asked.place == "page":
+        write_page(asked.tasks)
+    elif asked.place == "groups":
         fit_groups()
     elif asked.place == "memory":
         fit_memory(asked.tasks, asked.loss)
