@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 from itertools import product
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -22,7 +23,13 @@ from priormtl.experiments import (
 )
 from priormtl.experiments.methods import METHODS, PRIORS
 from priormtl.experiments.protocol import PROTOCOLS, find_protocol, load_rows
-from priormtl.experiments.rendering.measurements import CONTROLS
+from priormtl.experiments.rendering.claims import claims_table
+from priormtl.experiments.rendering.measurements import (
+    CONTROLS,
+    Measurements,
+    Results,
+)
+from priormtl.experiments.rendering.tables import prior_table
 from priormtl.experiments.reproduction import (
     WRONG,
     WRONG_SIZES,
@@ -38,6 +45,7 @@ from priormtl.experiments.units import (
     ScoreUnit,
     SurfaceUnit,
 )
+from priormtl.rendering import to_markdown
 
 # Plans.
 
@@ -247,10 +255,11 @@ def test_a_run_leaves_out_what_is_not_at_hand_and_a_second_one_is_free(
     request = Request("figure1", out, quick=True, skip_missing=True)
     first = reproduce(request)
     assert first.left_out == ("school",)
-    assert (first.done, first.planned) == (1, 1)  # the synthetic problem
+    assert (first.done, first.planned) == (3, 3)  # problems without data
     table = pq.read_table(out / "convergence.parquet")
     assert table.schema.equals(KINDS["convergence"][1])
-    assert set(table["problem"].to_pylist()) == {"synthetic"}
+    made = {name for name, one in INSTANCES.items() if one.dataset is None}
+    assert set(table["problem"].to_pylist()) == made
     names = {"convergence.parquet", "figure1.svg", "figure1.png"}
     assert {path.name for path in first.files} == names
     contents = {path: path.read_bytes() for path in first.files}
@@ -258,7 +267,7 @@ def test_a_run_leaves_out_what_is_not_at_hand_and_a_second_one_is_free(
     assert noted["seconds"] > 0
     monkeypatch.setattr(reproduction, "render", lambda *_: [])  # draws the same
     second = reproduce(request)
-    assert (second.outcome.computed, second.outcome.found) == (0, 1)
+    assert (second.outcome.computed, second.outcome.found) == (0, 3)
     assert {path.name for path in second.files} == {"convergence.parquet"}
     assert {path: path.read_bytes() for path in contents} == contents
     assert json.loads((out / "run.json").read_text()) == noted
@@ -323,3 +332,18 @@ def test_names_of_the_room_are_found_and_others_are_not():
     assert callable(experiments.reproduce)
     with pytest.raises(AttributeError, match="has no attribute 'reproduces'"):
         _ = experiments.reproduces
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("real_sets")
+def test_the_page_of_the_repository_says_what_its_rows_say():
+    docs = Path(__file__).parents[2] / "docs"
+    rows = {kind: pq.read_table(docs / f"results/{kind}.parquet") for kind in KINDS}
+    measurements = Measurements.of(
+        rows.pop("scores"),
+        test_to_train=split_ratio,
+        labels={name: method.label for name, method in METHODS.items()},
+    )
+    page = (docs / "results.md").read_text("utf-8")
+    assert to_markdown(claims_table(Results(measurements, **rows))) in page
+    assert to_markdown(prior_table(measurements)) in page

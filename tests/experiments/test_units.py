@@ -335,7 +335,9 @@ def test_counterexamples_are_those_of_the_errata():
     assert exact_constants(eight) == pytest.approx((1.625117, 197.845473), abs=1e-5)
     assert paper_constants(eight).smoothness == pytest.approx(111.840059, abs=1e-5)
     four = INSTANCES["four tasks, epsilon = 50"].pose()
-    table = ConvergenceUnit("four tasks, epsilon = 50").compute().to_pandas()
+    table = (
+        ConvergenceUnit("four tasks, epsilon = 50", quick=True).compute().to_pandas()
+    )
     start = table["start"].iloc[0]
     assert four.null_objective - start == pytest.approx(10.611407457, abs=1e-8)
     # The paper's rule is met at an iteration that is kept, far from the optimum.

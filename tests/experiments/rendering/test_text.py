@@ -105,24 +105,6 @@ def test_the_smallest_size_of_each_curve_counts():
     assert "0 significantly worse" in sentence
 
 
-def test_points_of_curves_are_named():
-    rows = [
-        *rows_of("none", LOW, size=2),
-        *rows_of("expert", HIGH, size=2),
-        *rows_of("none", LOW, size=5),
-        *rows_of("expert", LOW, size=5),
-    ]
-    *_, sentence = describe_priors(measure(rows))
-    assert sentence.startswith("Along all 2 points of its learning curves")
-    assert "significantly better than no prior at 1 (Yale at 2)" in sentence
-    assert sentence.endswith("its controls, at none.")
-    rows += rows_of("ridge", LOW, size=2)
-    rows += rows_of("contradictory", LOW, size=2, wrong=1.0)
-    *_, sentence = describe_priors(measure(rows))
-    assert sentence.endswith("its controls, at 1 (Yale at 2).")
-    assert "significantly worse at none" in sentence
-
-
 def test_no_rows_no_sentences():
     assert not list(describe_priors(measure([])))
     assert not list(describe_robustness(measure([])))
@@ -184,7 +166,7 @@ def test_doubtful_methods_are_marked_and_left_out_of_a_second_count():
     total, methods = describe_compared(measure(rows))
     assert "2 significantly worse" in total
     assert "Without them, 0 of 1 are better and 1 worse" in total
-    assert methods.splitlines()[0].startswith("- FedEM*: ")
+    assert methods.splitlines()[0].startswith("- FedEM‡: ")
 
 
 def test_what_equal_budgets_change_is_told():

@@ -90,7 +90,7 @@ def describe_compared(measurements: Measurements) -> Iterator[str]:
         f"Of {len(known)} comparisons of a method with “"
         f"{measurements.label(REFERENCE)}” on a data set, {len(better)} are "
         f"significantly better, {len(worse)} significantly worse and "
-        f"{len(known) - len(better) - len(worse)} neither. Two methods, marked *, say "
+        f"{len(known) - len(better) - len(worse)} neither. Two methods, marked ‡, say "
         f"little: {'; '.join(DOUBTFUL.values())}. Without them, {sound[1]} of "
         f"{sound[0]} are better and {sound[2]} worse."
     )
@@ -101,7 +101,7 @@ def describe_compared(measurements: Measurements) -> Iterator[str]:
             for chosen in (better, worse)
         )
         lines.append(
-            f"- {PAPER_LABELS[method]}{'*' if method in DOUBTFUL else ''}: better on "
+            f"- {PAPER_LABELS[method]}{'‡' if method in DOUBTFUL else ''}: better on "
             f"{won or 'none'}, worse on {lost or 'none'}."
         )
     yield "\n".join(lines)
@@ -209,63 +209,6 @@ def describe_priors(measurements: Measurements) -> Iterator[str]:
             f"{opening}, {len(better)} of {count_words(len(known), noun)} (a prior "
             f"against none on a data set) are significantly better{where[0]}"
             f"{',' if better else ''} and {len(worse)} significantly worse{where[1]}."
-        )
-    for prior in PRIORS:
-        points, won, lost = tally(
-            {
-                (name, size): measurements.judge(Setting(name, prior, size), NONE)
-                for name, each in sizes.items()
-                for size in each
-            }
-        )
-        if not points:
-            continue
-        beyond = ""
-        if prior == "expert":
-            added = [
-                (name, size)
-                for name, size in won
-                if measurements.judge_beyond(Setting(name, prior, size))
-                is Verdict.BETTER
-            ]
-            beyond = (
-                " It is also better than a ridge and than reversed relations, its "
-                f"controls, at {_name_points(added)}."
-            )
-        yield (
-            f"Along all {len(points)} points of its learning curves, “"
-            f"{measurements.label(prior)}” is significantly better than no prior at "
-            f"{_name_points(won)} and significantly worse at {_name_points(lost)}."
-            f"{beyond}"
-        )
-
-
-def _name_points(points: Iterable[tuple[str, int]]) -> str:
-    sizes: dict[str, list[str]] = {}
-    for dataset, size in points:
-        sizes.setdefault(DATASETS[dataset], []).append(str(size))
-    named = "; ".join(f"{name} at {join_words(at)}" for name, at in sizes.items())
-    return f"{sum(map(len, sizes.values()))} ({named})" if sizes else "none"
-
-
-def describe_choice(measurements: Measurements) -> Iterator[str]:
-    """How often cross-validation chose theta = 0, the model without prior."""
-    words = []
-    for prior in PRIORS:
-        thetas = [
-            strengths["theta"]
-            for name in measurements.datasets()
-            for strengths in measurements.strengths.get(
-                Setting(name, prior), {}
-            ).values()
-            if "theta" in strengths
-        ]
-        if thetas:
-            words.append(f"{thetas.count(0.0)} of {len(thetas)} ({prior})")
-    if words:
-        yield (
-            "At the paper's splits, cross-validation chose theta = 0, no prior, in "
-            f"{join_words(words)} searches; the appendix has the strengths."
         )
 
 
@@ -440,7 +383,6 @@ def results_page(results: Results, facts: Facts) -> str:
                 "### When priors helped",
                 [
                     *describe_priors(measurements),
-                    *describe_choice(measurements),
                     *describe_robustness(measurements),
                     tables.control_table(measurements),
                     tables.prior_table(measurements),
