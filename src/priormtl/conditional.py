@@ -26,9 +26,9 @@ from priormtl.data import Moments, StackedRows, TaskStatistics
 from priormtl.losses import Family
 from priormtl.model import Posed, score_rows
 
-__all__ = ["Conditional"]
+__all__ = ["MOST_CURVATURES", "Conditional"]
 
-MOST_NUMBERS = 2**22  # in the curvatures of all tasks: 32 MB
+MOST_CURVATURES = 2**22  # in the curvatures of all tasks: 32 MB
 MOST_STEPS = 50  # of Newton's method
 
 
@@ -90,7 +90,7 @@ class Conditional(NamedTuple):
         precision = np.append(first[model.fit_intercept], precision)
         varying = np.flatnonzero(np.isfinite(precision))
         k = len(varying)
-        if len(coef) * k**2 > MOST_NUMBERS:
+        if len(coef) * k**2 > MOST_CURVATURES:
             return None
         own, pull = np.diag(precision[varying]), precision[varying] * mean[varying]
         if prior.theta > 0 and prior.D.nnz:

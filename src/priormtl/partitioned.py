@@ -340,6 +340,10 @@ class TaskTable(NamedTuple):
     # (m, d + 2) of coefficients, and of the level of a task at mean features, less that
     # of all tasks; in units of the noise. None: they are not known.
     variances: Array | None
+    # Curvature G (m, v, v) of the v coefficients in use that vary, and G u − gradient
+    # (m, v), for `Conditional`. None: not wanted.
+    curvature: Array | None
+    right: Array | None
 
 
 class Precision(NamedTuple):
@@ -373,6 +377,7 @@ class Readout(NamedTuple):
     back: Array  # (k, d + 1) from columns in use to intercept and slopes
     precision: Precision | None  # None: no variances
     free_intercepts: bool
+    with_curvature: bool = False  # of each task
 
     def table(self, block: Block) -> TaskTable:
         """Coefficients of the tasks of a block."""
@@ -382,8 +387,21 @@ class Readout(NamedTuple):
             block = centre_tasks(block)
         coef, squares, deviance = np.empty((m, d + 1)), np.zeros(m), np.zeros(m)
         variances = None if self.precision is None else np.empty((m, d + 2))
+        curvature = right = None
+        varying = np.flatnonzero(theta)
+        if self.with_curvature:
+            curvature = np.empty((m, len(varying), len(varying)))
+            right = np.empty((m, len(varying)))
         for chunk in block.chunks:
             found, places = solve_chunk(self.shared, chunk), chunk.places
+            if curvature is not None and right is not None:
+                at = Scored.of(self.shared, chunk)
+                Z, bend = at.F[:, :, varying], at.weight * at.bend
+                G = (Z * bend[:, :, np.newaxis]).swapaxes(1, 2) @ Z
+                pulls = np.matmul((at.weight * at.slope)[:, np.newaxis, :], Z)[:, 0]
+                curvature[places] = G
+                own = at.coef[:, varying, np.newaxis]
+                right[places] = np.matmul(G, own)[:, :, 0] - pulls
             coef[places] = found.coef @ self.back
             if self.shared.family is None:
                 # Of the value, deviations cost the squares of pulls.
@@ -398,7 +416,8 @@ class Readout(NamedTuple):
         if self.free_intercepts:
             fitted = np.einsum("ij,ij->i", means[:, 1:-1], coef[:, 1:])
             coef[:, 0] = means[:, -1] - fitted
-        return TaskTable(block.tasks, means[:, 0], coef, squares, deviance, variances)
+        size = block.tasks, means[:, 0]
+        return TaskTable(*size, coef, squares, deviance, variances, curvature, right)
 
 
 # The fit, in one place.
@@ -467,13 +486,18 @@ class PartitionedFit:
     shared_coef: Array  # (d,) mean of all tasks, in the units of X
     shared_intercept: float
     ties: "TieStrengths"
-    scale: Array  # (d,) what features were divided by
+    columns: Columns
     objective: float
     gap: float
     unit: float  # what tolerances are relative to
     n_iter: int  # Newton steps
     survey: Survey
     mean: Array  # (d + 1,) of x and y
+
+    @property
+    def scale(self) -> Array:
+        """What features were divided by (d,)."""
+        return self.columns.scales()
 
 
 def refusal(model: Model) -> str | None:
@@ -542,7 +566,7 @@ def fit_tasks(model: Model, tasks: Tasks, tol: float = 1e-6) -> PartitionedFit:
         middle[1:],
         float(middle[0]),
         ties,
-        columns.scales(),
+        columns,
         objective,
         best.gap,
         null,

@@ -11,7 +11,12 @@ import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from priormtl import MultiTaskClassifier, MultiTaskRegressor, engines
+from priormtl import (
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    engines,
+)
 from priormtl.engines import dask as on_dask
 from priormtl.estimators import many_tasks
 from priormtl.exceptions import DataFileError, ModelFileError
@@ -136,6 +141,8 @@ def test_what_is_not_offered_is_said(tmp_path):
     chain = MultiTaskRegressor(**SETTINGS | {"task_prior": "chain"})
     with pytest.raises(ValueError, match='task_prior must be "mean" or None'):
         on_dask.fit(chain, table, **COLUMNS)
+    with pytest.raises(TypeError, match="choose strengths on a sample of the tasks"):
+        on_dask.fit(MultiTaskRegressorCV(), table, **COLUMNS)
     model = MultiTaskRegressor(**SETTINGS)
     with pytest.raises(ValueError, match="table must be a Dask data frame"):
         on_dask.fit(model, frame.to_numpy(), **COLUMNS)

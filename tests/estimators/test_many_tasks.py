@@ -83,6 +83,20 @@ def test_gap_bounds_what_is_left(monkeypatch, loss, lam):
         assert found.objective - best <= found.gap + 1e-12 * best
 
 
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_updates_are_the_same(monkeypatch, loss):
+    settings = TIED | {"lam": 0.0, "ties": [1.0, 1.0, 2.0, np.inf], "standardize": True}
+    one, many = (fit(monkeypatch, k, loss, **settings) for k in (10**9, 2))
+    X, y, task, weight = draw(loss, m=30, seed=5)
+    task = np.where(task < 20, task, task + 1000)  # known and new ones
+    for model in (one, many):
+        model.update(X, y, task=task, sample_weight=weight)
+    assert len(one.tasks_) == 160
+    loose = 1e-9 if loss == "squared" else 1e-4  # the other one stops at tol
+    np.testing.assert_allclose(many.coef_, one.coef_, atol=loose)
+    np.testing.assert_allclose(many.intercept_, one.intercept_, atol=loose)
+
+
 def test_adaptive_ties_of_counts(monkeypatch):
     one, many = (fit(monkeypatch, k, "poisson", **ADAPTIVE) for k in (10**9, 2))
     for part in ("task", "intercept"):

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +52,7 @@ BUCKETS = 64
 KIND = "coefficients of tasks"
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """An estimator that can be fitted to blocks of tasks."""
 
@@ -160,6 +161,12 @@ def fit_parts(
     min_rows: int,
 ) -> Learned:
     """Fit tasks that an engine brings together, and knows the layout of."""
+    if not isinstance(model, Estimator):
+        raise TypeError(
+            "model must be a MultiTaskRegressor or a MultiTaskClassifier to fit tasks "
+            f"where they are: got {type(model).__name__}. Use adaptive ties "
+            '(ties="adaptive", lam=0), or choose strengths on a sample of the tasks.'
+        )
     if schema.folds is not None or schema.key is not None:
         raise ValueError("folds and key must be None: a fit has no folds.")
     if schema.missing == "mean":

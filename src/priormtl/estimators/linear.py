@@ -591,8 +591,7 @@ class FixedStrengths(LinearMultiTask):
             tasks = held_tasks(data, model := self._model())
             if tasks is not None:
                 found = fit_where(model, tasks, self._solver().tol)
-                tables = tasks.collect(found.readout.table)
-                fitted = to_fitted(type(self).__name__, found, tables)
+                fitted = to_fitted(type(self).__name__, found, tasks)
                 self.fitted_ = replace(
                     fitted,
                     design=self.__dict__.get("design_"),
@@ -631,8 +630,7 @@ class FixedStrengths(LinearMultiTask):
                 )
             found = fit_where(self._model(), tasks, self._solver().tol)
             if collect:
-                tables = tasks.collect(found.readout.table)
-                fitted = to_fitted(type(self).__name__, found, tables)
+                fitted = to_fitted(type(self).__name__, found, tasks)
                 classes = None
                 if found.model.loss == "logistic":
                     classes = np.tile([0, 1], (len(fitted.tasks), 1))

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from priormtl.conditional import MOST_CURVATURES, Conditional
 from priormtl.data import (
     HeldTasks,
     SortedRows,
@@ -67,8 +68,13 @@ def warn_of_gap(found: PartitionedFit, tol: float) -> None:
         )
 
 
-def to_fitted(estimator: str, found: PartitionedFit, tables: list[TaskTable]) -> Fitted:
+def to_fitted(estimator: str, found: PartitionedFit, tasks: Tasks) -> Fitted:
     """What an estimator has learned, with the coefficients of all tasks."""
+    readout, m = found.readout, found.survey.n_tasks
+    size = m * float(np.count_nonzero(readout.shared.theta)) ** 2
+    known = found.model.lam == 0 and not readout.free_intercepts
+    readout = readout._replace(with_curvature=known and size <= MOST_CURVATURES)
+    tables = tasks.collect(readout.table)
     weight, coef, squares, deviance = (
         np.concatenate([table[part] for table in tables]) for part in range(1, 5)
     )
@@ -89,6 +95,7 @@ def to_fitted(estimator: str, found: PartitionedFit, tables: list[TaskTable]) ->
         task_weight=weight,
         task_effect=levels - levels.mean(),
         deviations=ties.deviations,
+        conditional=_conditional(found, tables),
     )
     if found.model.family is not None:
         return fitted
@@ -102,6 +109,22 @@ def to_fitted(estimator: str, found: PartitionedFit, tables: list[TaskTable]) ->
         within_variance=float(survey.within[d] / survey.weight),
         errors=_errors(found, tables, slopes),
     )
+
+
+def _conditional(found: PartitionedFit, tables: list[TaskTable]) -> Conditional | None:
+    """Distribution of tasks given what they share, in the units of X."""
+    both = [(t.curvature, t.right) for t in tables if t.curvature is not None]
+    if not both:
+        return None
+    columns, shared = found.columns, found.readout.shared
+    mean = np.zeros(1 + len(columns.centre))
+    precision, varying = np.full(len(mean), np.inf), np.flatnonzero(shared.theta)
+    places, unit = columns.used[varying], columns.scale[varying]
+    mean[columns.used] = shared.centre / columns.scale
+    own = precision[places] = unit**2 / shared.theta[varying]
+    prior = mean, precision, columns.centre, np.diag(own), own * mean[places]
+    G, h = map(np.concatenate, zip(*both, strict=True))
+    return Conditional(*prior, G * np.outer(unit, unit), h * unit)
 
 
 def _errors(

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
-from priormtl.conditional import Conditional
+from priormtl.conditional import MOST_CURVATURES, Conditional
 from priormtl.data import encode_labels, host_array, read_targets
 from priormtl.fitted import Fitted, task_array
 
@@ -25,7 +25,8 @@ def update_fitted(
         raise ValueError(
             "update needs a model fitted to rows whose tasks are tied to their mean, "
             'without lam, signs, outlier tasks or drifting levels (ties="adaptive", '
-            'task_prior="mean", lam=0 have it). Fit this one again.'
+            'task_prior="mean", lam=0 have it), and tasks times squared effects that '
+            f"vary of at most {MOST_CURVATURES:,}. Fit this one again."
         )
     X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
     time = model._read_times(X)
