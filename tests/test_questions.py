@@ -214,6 +214,21 @@ def test_order_of_rows_and_units_of_time_do_not_matter():
     assert widths.mean() == pytest.approx(np.ptp(found[0], axis=1).mean(), rel=0.1)
 
 
+def test_order_of_rows_of_one_time_does_not_matter():
+    """Score tests of variances draw noise, which goes with targets, not positions."""
+    table, y = panel(8, 9, step=0.3)
+    rng = np.random.default_rng(1)
+    table = table.assign(**{f"z{j}": rng.normal(size=len(y)) for j in range(10)})
+    table["year"] = 2000 + (table["year"] - 2000) // 3
+    y = y + 0.5 * table["z0"].to_numpy() * np.repeat(rng.normal(size=8), 9)
+    given, found = {"task": "site", "time": "year", "smooth": "none"}, []
+    for order in (np.arange(len(y)), rng.permutation(len(y))):
+        model = tabular_model("regressor", trees="none", **given)
+        model.fit(table.iloc[order], y[order])
+        found.append(model.predict(table.assign(year=2003)))
+    np.testing.assert_allclose(found[0], found[1], atol=1e-5)
+
+
 def test_each_question_has_its_folds():
     table, y = panel(24, 8, seed=3)
     new = table.assign(site="new")

@@ -271,8 +271,10 @@ def from_codes(  # noqa: PLR0913, PLR0917
     if not counts.all():
         raise _no_targets(tasks, counts == 0)
     if time is not None or not kept.all() or np.any(codes[1:] < codes[:-1]):
-        # Rows of a task are in the order of their times.
-        order = np.lexsort([codes] if time is None else [time, codes])
+        # Rows of a task are in the order of their times, and those of one time in that
+        # of their targets: levels that drift depend on it by rounding, and the noise of
+        # score tests by more.
+        order = np.lexsort([codes] if time is None else [y, time, codes])
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
         offset = None if offset is None else offset[order]
