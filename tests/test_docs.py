@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,16 @@ def empty_folder(tmp_path, monkeypatch):
 @pytest.mark.parametrize("code", find_examples(README))
 def test_every_example_of_the_readme_stands_alone(code, empty_folder, capsys):
     run_python(code, {}, capsys)
+
+
+def test_figures_of_the_readme_are_those_of_the_benchmarks(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT)
+    readme = import_module("benchmarks.readme")
+    text = README.read_text("utf-8")
+    assert readme.BLOCK.findall(text) == [readme.describe()], (
+        "python -m benchmarks.readme"
+    )
+    assert len(text) <= 9000
 
 
 @pytest.mark.slow
