@@ -86,7 +86,7 @@ def test_likelihood_effects_and_errors_are_those_of_the_covariance(seed, kind):
     free = np.isinf(estimate.common_variance)
     effects = errors @ X[:, free].T @ inverse @ y
     np.testing.assert_allclose(estimate.common[free], effects, rtol=1e-9)
-    covariance = estimate.common_covariance
+    covariance = estimate.errors.common
     np.testing.assert_allclose(covariance[np.ix_(free, free)], errors, atol=1e-10)
     pulls = {name: Z.T @ P @ y for name, Z in levels.items()}
     for name, sd in estimate.crossed_sd.items():
@@ -95,7 +95,7 @@ def test_likelihood_effects_and_errors_are_those_of_the_covariance(seed, kind):
         )
         reduction = np.einsum("ij,ik,kj->j", levels[name], P, levels[name])
         np.testing.assert_allclose(
-            estimate.crossed_variance[name], sd**2 - sd**4 * reduction, atol=1e-9
+            estimate.errors.levels[name], sd**2 - sd**4 * reduction, atol=1e-9
         )
     scaled = np.stack([X[:, c, None] * member for c in estimate.varying])
     tau = estimate.task_variance
@@ -105,9 +105,9 @@ def test_likelihood_effects_and_errors_are_those_of_the_covariance(seed, kind):
     for i in (0, 5):
         Z = scaled[:, :, i].T
         expected = np.diag(tau) - tau[:, None] * (Z.T @ P @ Z) * tau
-        np.testing.assert_allclose(estimate.task_covariance[i], expected, atol=1e-9)
+        np.testing.assert_allclose(estimate.errors.task[i], expected, atol=1e-9)
         expected = -tau[:, None] * (Z.T @ inverse @ X[:, free] @ errors)
-        cross = estimate.task_common_covariance[i][:, free]
+        cross = estimate.errors.task_common[i][:, free]
         np.testing.assert_allclose(cross, expected, atol=1e-9)
 
 
@@ -334,11 +334,11 @@ def test_probes_estimate_what_a_dense_factor_computes(monkeypatch):
     np.testing.assert_allclose(same.common, exact.common, atol=1e-7)
     np.testing.assert_allclose(same.task_effects, exact.task_effects, atol=1e-7)
     for name in crossed:
-        effects, errors = same.crossed_effects[name], same.crossed_variance[name]
+        effects, errors = same.crossed_effects[name], same.errors.levels[name]
         np.testing.assert_allclose(effects, exact.crossed_effects[name], atol=1e-7)
-        np.testing.assert_allclose(errors, exact.crossed_variance[name], rtol=0.05)
-    for name in ("common_covariance", "task_covariance", "task_common_covariance"):
-        a, b = getattr(same, name), getattr(exact, name)
+        np.testing.assert_allclose(errors, exact.errors.levels[name], rtol=0.05)
+    for name in ("common", "task", "task_common"):
+        a, b = getattr(same.errors, name), getattr(exact.errors, name)
         np.testing.assert_allclose(a, b, atol=0.02 * np.abs(b).max())
     other = estimate_mixed(rows, families)
     assert list(other.varying) == list(exact.varying)

@@ -59,7 +59,7 @@ class CrossedTerm:
         """Effects as they were estimated; zero where the data told nothing."""
         if estimate is None:
             sd, none = dict.fromkeys(levels.names, 0.0), np.zeros(levels.size)
-            estimate = CrossedEffects(sd, 1.0, none, none)
+            estimate = CrossedEffects(sd, 1.0, none, none.copy)
         return cls(levels, curvature, estimate, estimate.effects)
 
     @cached_property

@@ -372,7 +372,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         chosen, whole = setup.posed, data.of(setup.structure).whole
         assert chosen is not None
         known = chosen.estimate
-        if candidate.structure > 0 and known is not None and known.precision:
+        if candidate.structure > 0 and known is not None and known.find_precision:
             # It began at the estimate of another structure, and ended early.
             chosen = chosen.model.pose(whole, known, chosen.known_drift)
         chosen = candidate.at(chosen)

@@ -294,7 +294,7 @@ def _between(before: Ties | None, found: Ties, share: float, first: Array) -> Ti
         effects = share * crossed.effects
         if before is not None and before.crossed is not None:
             effects = effects + (1.0 - share) * before.crossed.effects
-        crossed = crossed._replace(effects=effects)
+        crossed = replace(crossed, effects=effects)
     return replace(found, rows=rows, crossed=crossed)
 
 

@@ -30,7 +30,7 @@ vary between tasks and are shrunken together; levels are numbered, −1 where mi
     mixed.varying, mixed.task_variance, mixed.task_effects  # (k,), (k,), (m, k)
     mixed.crossed_sd["item"], mixed.crossed_effects["item"]
     mixed.noise_variance, mixed.criterion
-    mixed.common_covariance, mixed.task_covariance, mixed.crossed_variance
+    mixed.errors.common, mixed.errors.task, mixed.errors.levels
     estimate_mixed(fold, families, start=mixed.variances)  # folds start from all rows
 
 The coefficient of column ``varying[j]`` in task i is ``common[varying[j]] +
@@ -45,7 +45,8 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.reml.restricted import Data, Factor, Likelihood, Point, Rows
+from priormtl.reml.arrow import Factor as ArrowFactor
+from priormtl.reml.restricted import Data, Factor, Likelihood, Point, Rows, origin_of
 from priormtl.reml.scores import score_varying
 from priormtl.reml.ties import (
     ENTRIES,
@@ -70,9 +71,12 @@ __all__ = ["Factor", "Mixed", "Rows", "estimate_mixed", "score_varying"]
 # 0.210, 0.207, 0.202 and 0.205, and took 4.1, 2.5, 1.7, 1.4 and 0.7 s.
 LEAST_GAIN = 4.0
 ROUGH = 0.1  # promised gain in −2 log L at which variances are tested for others
-# The same in folds and variants of a model, which start at an estimate and are there to
-# be scored: the step that is promised so much is taken, and leaves a tenth of it.
+# The same in variants of a model, which start at an estimate and are there to be
+# scored: the step that is promised so much is taken, and leaves a tenth of it.
 ROUGHER = 1.0
+# The same in folds, for each variance. An estimate from other rows of the same model is
+# one away from the optimum for each of them, so that half of it is nothing.
+FOLD_GAIN = 0.5
 
 
 class Variances(NamedTuple):
@@ -106,7 +110,7 @@ class Mixed:
     def at(cls, point: Point) -> Self:
         """The estimate, in units of the data."""
         likelihood, data = point.likelihood, point.likelihood.data
-        common = data.origin @ point.solution.top[:, 0]
+        common = origin_of(data.mean) @ point.solution.top[:, 0]
         common[0] += data.y_mean
         noise = point.noise_variance
         variance = np.full(len(common), np.inf)
@@ -149,38 +153,52 @@ class Mixed:
         )
 
     @cached_property
-    def common_covariance(self) -> Array:
-        """Covariance (1 + d, 1 + d) of errors of common effects."""
-        origin = self.point.likelihood.data.origin
-        noise = self.point.noise_variance
-        return np.asarray(noise * (origin @ self.point.factor.common() @ origin.T))
+    def errors(self) -> "Errors":
+        """Covariances of errors, without the rows."""
+        point, names = self.point, tuple(self.crossed_sd)
+        shape, mean = self.task_effects.shape, point.likelihood.data.mean
+        return Errors(point.factor, point.noise_variance, mean, shape, names)
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Covariances of the errors of effects."""
+
+    factor: ArrowFactor
+    noise: float  # variance of a row of mean weight
+    mean: Array  # (1 + d,) of columns
+    shape: tuple[int, ...]  # of task effects
+    crossed: tuple[str, ...]  # names of factors
 
     @cached_property
-    def task_covariance(self) -> Array:
-        """Covariances (m, k, k) of errors of task effects."""
-        m, k = self.task_effects.shape
+    def common(self) -> Array:
+        """Covariance (1 + d, 1 + d) of common effects."""
+        origin = origin_of(self.mean)
+        return np.asarray(self.noise * (origin @ self.factor.common() @ origin.T))
+
+    @cached_property
+    def task(self) -> Array:
+        """Covariances (m, k, k) of task effects."""
+        m, k = self.shape
+        return self.noise * self.factor.blocks(0) if k else np.zeros((m, k, k))
+
+    @cached_property
+    def task_common(self) -> Array:
+        """Covariances (m, k, 1 + d) of task effects with common ones."""
+        m, k = self.shape
         if k == 0:
-            return np.zeros((m, k, k))
-        return self.point.noise_variance * self.point.factor.blocks(0)
+            return np.zeros((m, k, len(self.mean)))
+        cross = np.array(self.factor.cross(0)).reshape(m, k, -1)
+        # To effects about zero, as `origin_of` has it, which is nearly the identity.
+        cross[:, :, 0] -= cross @ self.mean
+        return self.noise * cross
 
     @cached_property
-    def task_common_covariance(self) -> Array:
-        """Covariances (m, k, 1 + d) of errors of task effects with common ones."""
-        m, k = self.task_effects.shape
-        if k == 0:
-            return np.zeros((m, k, len(self.common)))
-        cross = np.array(self.point.factor.cross(0)).reshape(m, k, -1)
-        # To effects about zero, as `Data.origin` has it, which is nearly the identity.
-        cross[:, :, 0] -= cross @ self.point.likelihood.data.mean
-        return self.point.noise_variance * cross
-
-    @cached_property
-    def crossed_variance(self) -> dict[str, Array]:
-        """Variances (levels,) of errors of the effects of each crossed factor."""
-        point, first = self.point, int(len(self.varying) > 0)
+    def levels(self) -> dict[str, Array]:
+        """Variances (levels,) of the effects of each crossed factor."""
         return {
-            name: point.noise_variance * point.factor.blocks(term)[:, 0, 0]
-            for term, name in enumerate(self.crossed_sd, first)
+            name: self.noise * self.factor.blocks(term)[:, 0, 0]
+            for term, name in enumerate(self.crossed, int(self.shape[1] > 0))
         }
 
 
@@ -211,8 +229,8 @@ def estimate_mixed(
     start : Variances, optional
         Those of similar data with the same columns, where the search starts.
     least_gain : float
-        Gain in −2 log L that the score of a family of slopes must promise;
-        infinite: variances that are zero at the start are not tested.
+        Gain in −2 log L that the score of a family of slopes must promise; infinite
+        for a fold: variances that are zero at the start are not tested.
     tolerance : float
         Gain in −2 log L that a last step may promise.
 
@@ -224,10 +242,15 @@ def estimate_mixed(
     """
     data = Data.of(rows, families, intercepts, slopes, noise_variance)
     first = data.first_variances() if start is None else _variances_of(start, data)
+    best = Likelihood.of(data, first).at(first)
+    if not np.isfinite(least_gain):
+        # A fold: the estimate from all rows has passed the tests below.
+        rough = max(tolerance, FOLD_GAIN * len(best.active))
+        return Mixed.at(maximise(best, rough).trimmed())
     rough = max(ROUGH, tolerance)
-    best = maximise(Likelihood.of(data, first).at(first), rough)
+    best = maximise(best, rough)
     most_rounds = 20  # of score tests
-    for _ in range(most_rounds if np.isfinite(least_gain) else 0):
+    for _ in range(most_rounds):
         entered = _enter(best, least_gain)
         if entered is None:
             break
@@ -237,7 +260,7 @@ def estimate_mixed(
     if noise_variance is None and best.is_saturated:
         # Effects explain all rows, and the likelihood is flat in the noise.
         best = maximise(best.without_zero_noise(), tolerance)
-    return Mixed.at(best.trimmed())
+    return Mixed.at(best.without_unseen().trimmed())
 
 
 def _variances_of(start: Variances, data: Data) -> Array:

@@ -170,17 +170,10 @@ class Data:
         families = np.arange(self.n_fixed, self.first_crossed)
         return families[families != self.deviations[0]]
 
-    @property
-    def origin(self) -> Array:
-        """Matrix that takes effects about means of columns to those about zero."""
-        matrix = np.eye(len(self.mean))
-        matrix[0] -= self.mean
-        return matrix
-
     @cached_property
     def free_origin(self) -> Array:
-        """The same for free effects only (f, p)."""
-        return self.origin[np.flatnonzero(self.free)]
+        """Matrix of `origin_of` for free effects only (f, p)."""
+        return origin_of(self.mean)[np.flatnonzero(self.free)]
 
     def values(self, columns: Index | list[int]) -> Array:
         """Columns as they were given, times the roots of weights."""
@@ -230,6 +223,13 @@ class Data:
             theta[f] *= len(self.y) / np.count_nonzero(self.fixed == f)
         theta[self.slopes] = 0.0
         return theta
+
+
+def origin_of(mean: Array) -> Array:
+    """Matrix that takes effects about means of columns to those about zero."""
+    matrix = np.eye(len(mean))
+    matrix[0] -= mean
+    return matrix
 
 
 def _numbered(names: Index) -> tuple[Index, int]:
@@ -529,15 +529,20 @@ class Point:
         freedom = max(self.likelihood.freedom - 1.0, 1.0)
         return replace(self, likelihood=replace(self.likelihood, freedom=freedom))
 
-    def trimmed(self) -> Self:
-        """Effects of tasks only where they vary, no variances that cannot be told."""
-        theta, old = np.array(self.theta), self.likelihood
+    def without_unseen(self) -> Self:
+        """No variances that cannot be told."""
+        theta = np.array(self.theta)
         unseen = 1e-9  # degrees of freedom of effects that the data do not see
         theta[self.active[self.used <= unseen]] = 0.0
-        if np.all(theta[old.data.deviations[old.varying]] > 0):
-            return self.moved(theta) if np.any(theta != self.theta) else self
-        new = replace(Likelihood.of(old.data, theta), freedom=old.freedom)
-        return replace(self, likelihood=new, theta=theta)
+        return self.moved(theta) if np.any(theta != self.theta) else self
+
+    def trimmed(self) -> Self:
+        """Effects of tasks only where they vary."""
+        old = self.likelihood
+        if np.all(self.theta[old.data.deviations[old.varying]] > 0):
+            return self
+        new = replace(Likelihood.of(old.data, self.theta), freedom=old.freedom)
+        return replace(self, likelihood=new)
 
     def moved(self, theta: Array) -> Self:
         """Other variances, of the columns that vary here."""

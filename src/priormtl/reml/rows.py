@@ -7,7 +7,9 @@ task is formed: see `mixed`.
 """
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple, Self, TypeGuard
 
 import numpy as np
@@ -22,6 +24,7 @@ from priormtl.reml.mixed import (
     LEAST_GAIN,
     ROUGH,
     ROUGHER,
+    Errors,
     Mixed,
     Variances,
     estimate_mixed,
@@ -261,7 +264,7 @@ class Layout(NamedTuple):
             shrinkage,
             laplacian.between,
             found.criterion,
-            self._precision(found),
+            partial(_precision, found.errors, used, self.d, found.varying),
             self._effects(found) if self.crossed else None,
             len(found.point.likelihood.data.y),
         )
@@ -277,34 +280,46 @@ class Layout(NamedTuple):
 
     def _effects(self, found: Mixed) -> CrossedEffects:
         """Effects of levels, factor after factor."""
-        sd, effects, variances = dict[str, float](), list[Array](), list[Array]()
+        sd, effects = dict[str, float](), list[Array]()
+        # The intercept is the first of common effects.
+        dense = {
+            name: slice(1 + place.start, 1 + place.stop)
+            for name, place in self.dense.items()
+        }
         for name in self.crossed:
-            if name not in self.dense:
+            if name not in dense:
                 sd[name] = found.crossed_sd[name]
                 effects.append(found.crossed_effects[name])
-                variances.append(found.crossed_variance[name])
                 continue
-            places = np.arange(1 + self.rows.X.shape[1])[1:][self.dense[name]]
-            variance = float(found.common_variance[places].min())
+            variance = float(found.common_variance[dense[name]].min())
             sd[name] = float(np.sqrt(variance)) if np.isfinite(variance) else 0.0
-            effects.append(found.common[places])
-            variances.append(found.common_covariance[places, places])
-        errors = np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+            effects.append(found.common[dense[name]])
+        errors = partial(_level_errors, found.errors, tuple(self.crossed), dense)
         noise, probes = found.noise_variance, found.is_stochastic
         return CrossedEffects(sd, noise, np.concatenate(effects), errors, probes)
 
-    def _precision(self, found: Mixed) -> Precision:
-        """Covariances of what was fitted, in units of the noise of a mean row."""
-        point, (m, k), p = found.point, found.task_effects.shape, 1 + self.d
-        used, own = self.used, slice(len(self.used))
-        noise, middle = point.noise_variance, np.zeros(m)
-        if 0 in found.varying:
-            top = np.zeros((len(found.common), 1))
-            terms = [np.zeros((size, 1)) for size in point.likelihood.arrow.sizes]
-            terms[0][::k] = 1.0 / m
-            middle = point.factor.solve(Vectors(top, tuple(terms))).terms[0][::k, 0]
-        common, cross = np.zeros((p, p)), np.zeros((m, k, p))
-        common[np.ix_(used, used)] = found.common_covariance[own, own] / noise
-        cross[:, :, used] = found.task_common_covariance[:, :, own] / noise
-        covariance = found.task_covariance / noise
-        return Precision(used[found.varying], common, cross, covariance, middle)
+
+def _level_errors(
+    errors: Errors, names: Sequence[str], dense: dict[str, slice]
+) -> Array:
+    """Standard errors of levels; those of small factors are common effects."""
+    variances = [
+        errors.common.diagonal()[dense[name]] if name in dense else errors.levels[name]
+        for name in names
+    ]
+    return np.sqrt(np.maximum(np.concatenate(variances), 0.0))
+
+
+def _precision(errors: Errors, used: Index, d: int, varying: Index) -> Precision:
+    """Covariances of what was fitted, in units of the noise of a mean row."""
+    (m, k), p, own = errors.shape, 1 + d, slice(len(used))
+    middle = np.zeros(m)
+    if 0 in varying:
+        top = np.zeros((len(errors.mean), 1))
+        terms = [np.zeros((size, 1)) for size in errors.factor.arrow.sizes]
+        terms[0][::k] = 1.0 / m
+        middle = errors.factor.solve(Vectors(top, tuple(terms))).terms[0][::k, 0]
+    common, cross = np.zeros((p, p)), np.zeros((m, k, p))
+    common[np.ix_(used, used)] = errors.common[own, own] / errors.noise
+    cross[:, :, used] = errors.task_common[:, :, own] / errors.noise
+    return Precision(used[varying], common, cross, errors.task / errors.noise, middle)

@@ -16,7 +16,7 @@ all features and intercepts: q_g has the covariance c τ_j², c = 1 / between.
 """
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Self
@@ -376,14 +376,20 @@ class Precision(NamedTuple):
     middle: Array  # (m,) of deviations of intercepts with their mean
 
 
-class CrossedEffects(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class CrossedEffects:
     """Effects of the levels of crossed factors, those of the first factor first."""
 
     sd: dict[str, float]  # standard deviation of the effects of each factor
     noise_variance: float
     effects: Array  # (levels,)
-    errors: Array  # (levels,) their standard errors
+    find_errors: Callable[[], Array]
     is_stochastic: bool = False  # whether the likelihood was estimated by probes
+
+    @cached_property
+    def errors(self) -> Array:
+        """Standard errors (levels,)."""
+        return self.find_errors()
 
     def strengths(self, sizes: Sequence[int]) -> Array:
         """σ² / τ² of each level (levels,): what their squares cost."""
@@ -408,10 +414,16 @@ class Ties:
     # Minus twice the restricted log-likelihood, but for a constant that depends on the
     # data and on which effects are fixed only; NaN where nothing could be estimated.
     deviance: float = float("nan")
-    precision: Precision | None = None  # where it comes with the estimate
+    # Where it comes with the estimate; folds of most structures never ask.
+    find_precision: Callable[[], Precision] | None = None
     crossed: CrossedEffects | None = None
     n_rows: int = 0  # that it was estimated from, where rows were at hand
     leverages: Array | None = None  # (n,) of rows, where they are asked for
+
+    @cached_property
+    def precision(self) -> Precision | None:
+        """How sure fitted rows are, where it comes with the estimate."""
+        return None if self.find_precision is None else self.find_precision()
 
 
 def estimate_ties(

@@ -7,7 +7,7 @@ of the choices before it; ``search`` scores structures that are given.
 """
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import partial
@@ -72,6 +72,14 @@ class Trial(NamedTuple):
     # Tasks of which no row trains, where nothing ties them to the others.
     missing: Index = np.zeros(0, np.intp)
 
+    def score_estimate(self) -> float | None:
+        """Score of REML's own solution; None where it is not the optimum."""
+        known = self.posed.estimated()
+        if known is None:
+            return None
+        coef, intercept = (part[np.newaxis] for part in known)
+        return float(self.score(*fill_missing(coef, intercept, self.missing))[0])
+
 
 class SearchFold(NamedTuple):
     """What trains and what scores in a split, and tasks of which no row trains."""
@@ -113,23 +121,7 @@ class Setup(NamedTuple):
         folds: Sequence[SearchFold],
     ) -> Self:
         """Pose a model on the training part of each fold, as it is on all data."""
-        trials = []
-        model = posed.model
-        tied = model.fit_intercept == "tied" and model.task_prior is not None
-        for data, score, missing in folds:
-            part = model.pose(data, posed.estimate, posed.known_drift)
-            untied = missing[:0] if tied else missing
-            if part.drift is not None:
-                trials.append(
-                    Trial(part, score_drifting(score, part.drift), missing=untied)
-                )
-            elif part.crossed is None:
-                trials.append(Trial(part, score, missing=untied))
-            else:
-                names, effects = part.crossed.levels.names, part.crossed.effects
-                scored = score_given(score, names, effects)
-                trials.append(Trial(part, scored, data, untied))
-        return cls(structure, grid, posed, trials)
+        return cls(structure, grid, posed, [*pose_folds(posed, folds)])
 
     def paths(self) -> list[tuple[int, float, float]]:
         """Split, theta and epsilon of each path that differs from the others."""
@@ -144,6 +136,22 @@ class Setup(NamedTuple):
             for epsilon, theta in product(epsilons.tolist(), thetas.tolist()):
                 paths.append((t, theta, epsilon))
         return paths
+
+
+def pose_folds(posed: Posed, folds: Sequence[SearchFold]) -> Iterator[Trial]:
+    """A model on the training part of each fold, from its estimates on all data."""
+    model = posed.model
+    tied = model.fit_intercept == "tied" and model.task_prior is not None
+    for data, score, missing in folds:
+        part = model.pose(data, posed.estimate, posed.known_drift)
+        untied = missing[:0] if tied else missing
+        if part.drift is not None:
+            yield Trial(part, score_drifting(score, part.drift), missing=untied)
+        elif part.crossed is None:
+            yield Trial(part, score, missing=untied)
+        else:
+            names, effects = part.crossed.levels.names, part.crossed.effects
+            yield Trial(part, score_given(score, names, effects), data, untied)
 
 
 class Candidate(NamedTuple):
@@ -320,9 +328,24 @@ def search_structures(
         own = data.of(structure).whole
         return structure.describe(model, own).pose(own, start, drift)
 
-    def set_up(structure: Structure, posed: Posed, near: float | None) -> Setup:
-        grid = strengths.grid(posed, structure, near)
-        return Setup.of(structure, grid, posed, data.of(structure).folds)
+    def set_up(
+        structure: Structure,
+        posed: Posed,
+        near: float | None = None,
+        leader: Sequence[float] = (),
+    ) -> Setup | None:
+        """Setup of all folds; None where it falls behind a leader's scores on them."""
+        grid, trials = strengths.grid(posed, structure, near), list[Trial]()
+        behind = list[float]()
+        for trial in pose_folds(posed, data.of(structure).folds):
+            trials.append(trial)
+            own = trial.score_estimate() if grid.is_estimate and len(leader) else None
+            if own is not None:
+                behind.append(leader[len(behind)] - own)
+            # Two folds or more that agree: the others will hardly turn it.
+            if len(behind) > 1 and np.mean(behind) > 2.0 * standard_error(behind):
+                return None
+        return Setup(structure, grid, posed, trials)
 
     best = replace(given, **{name: values[0] for name, values in choices.items()})
     announce("", None)
@@ -330,7 +353,7 @@ def search_structures(
         if "ties" in choices:  # others are tried, too
             warnings.simplefilter("ignore", UserWarning)
         try:
-            setup = set_up(best, pose(best), None)
+            setup = set_up(best, pose(best))
         except TooLargeError:
             d, m = whole.shape
             notes.append(
@@ -339,11 +362,13 @@ def search_structures(
                 "their intercepts, and lam is chosen by cross-validation."
             )
             best = best.widened()
-            setup = set_up(best, pose(best), None)
+            setup = set_up(best, pose(best))
             choices = dict.fromkeys([*choices, "ties", "slopes"], ())
+    assert setup is not None
     result = run(setup)
     for choice, values in choices.items():
-        leader = result.candidates()[_surely_better(result, "best", "trend", "curve")]
+        first_place = _surely_better(result, "best", "trend", "curve")
+        leader = result.candidates()[first_place]
         best = result.setups[leader.structure].structure
         if best.is_wide:
             break
@@ -381,14 +406,15 @@ def search_structures(
                     posed = pose(structure, start, first and first.known_drift)
                     if choice == "drift" and posed.drift is None:
                         continue  # REML finds none
-                    setup = set_up(structure, posed, near)
+                    setup = set_up(structure, posed, near, result.scores[first_place])
                 except TooLargeError:
                     notes.append(
                         f"{choice}={value!r} was not tried: it takes too much memory "
                         "for this many tasks and features."
                     )
                     continue
-            result += run(setup)
+            if setup is not None:
+                result += run(setup)
     return replace(result, choices=list(choices), notes=notes)
 
 
@@ -523,9 +549,9 @@ def _surely_better(
     return best if np.nanmean(gains) > standard_error(gains) else other
 
 
-def standard_error(scores: Array) -> float:
+def standard_error(scores: Any) -> float:
     """Of the mean of scores, leaving out those that do not exist."""
-    known = scores[~np.isnan(scores)]
+    known = np.asarray(scores)[~np.isnan(scores)]
     if len(known) < 2:
         return 0.0
     return float(known.std(ddof=1) / np.sqrt(len(known)))
@@ -536,13 +562,12 @@ def _run_path(
 ) -> PathScores:
     """Solve for decreasing lam, then score all solutions at once."""
     posed, score, _, missing = trial
-    known = posed.estimated() if epsilon == 1.0 and 0.0 in lams else None
-    if known is not None and len(lams) == 1:
-        begin = perf_counter()
-        coef, intercept = known
-        scores = score(*fill_missing(coef[np.newaxis], intercept[np.newaxis], missing))
+    begin = perf_counter()
+    is_estimate = epsilon == 1.0 and lams.tolist() == [0.0]
+    known = trial.score_estimate() if is_estimate else None
+    if known is not None:
         taken = np.array([perf_counter() - begin])
-        return PathScores(scores, np.zeros(1), taken, 0)
+        return PathScores(np.array([known]), np.zeros(1), taken, 0)
     order = np.argsort(-lams, kind="stable")
     problem = posed.problem.with_strengths(lam=1.0, theta=theta, epsilon=epsilon)
     start = posed._replace(problem=problem.with_strengths(lam=0.0)).start

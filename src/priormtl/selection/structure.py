@@ -195,6 +195,11 @@ class Grid(NamedTuple):
     thetas: Array
     epsilons: Array
 
+    @property
+    def is_estimate(self) -> bool:
+        """Whether strengths are those that REML has estimated, and no others."""
+        return self.lams.tolist() == [0.0] and self.epsilons.tolist() == [1.0]
+
 
 class Strengths(NamedTuple):
     """Strengths to try as users list them; None: those that suit a structure."""
