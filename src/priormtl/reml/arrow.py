@@ -371,10 +371,16 @@ class Dense:
     @cached_property
     def inverse(self) -> Array:
         """The inverse, scaled from both sides."""
-        lower = np.tril(lapack.dpotri(self.root, lower=1)[0])
-        lower *= self.scale
-        lower *= self.scale[:, np.newaxis]
-        return lower + np.tril(lower, -1).T
+        matrix = np.asarray(lapack.dpotri(self.root, lower=1)[0])
+        matrix *= self.scale
+        matrix *= self.scale[:, np.newaxis]
+        size = 128  # of blocks that are copied from below the diagonal: they fit caches
+        for start in range(0, len(matrix), size):
+            here, after = slice(start, start + size), slice(start + size, None)
+            block = np.tril(matrix[here, here])
+            matrix[here, here] = block + np.tril(block, -1).T
+            matrix[here, after] = matrix[after, here].T
+        return matrix
 
     @property
     def common(self) -> Array:
