@@ -60,7 +60,9 @@ def run_onnx(model, X, task=None, dtype="float64"):
     fed = {}
     for one in session.get_inputs():
         if one.name == "X":
-            fed[one.name] = np.asarray(X, dtype=dtype)
+            named = isinstance(X, pd.DataFrame)
+            rows = X[model.feature_names_in_] if named else X
+            fed[one.name] = np.asarray(rows, dtype=dtype)
         elif task is not None and one.name not in getattr(X, "columns", ()):
             fed[one.name] = as_input(task, one.type)
         else:
@@ -129,6 +131,42 @@ def test_classifiers_give_labels_scores_and_probabilities(classes, loss, dtype):
     assert ("probability" in found) == (loss == "logistic")
     if loss == "logistic":
         assert_same(found["probability"], model.predict_proba(X, task=task), dtype)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize("labels", [(0, 1, 2), ("bus", "car", "walk")])
+def test_several_classes_have_probabilities(labels, dtype):
+    X, y, task = draw_rows(LABELS["text"])
+    y = np.array(labels)[np.digitize(y, np.quantile(y, [0.3, 0.7]))]
+    model = MultiTaskClassifier(0.5, unseen_tasks="shared").fit(X, y, task=task)
+    task = np.where(np.arange(N) % 7 == 0, "new", task)
+    found = run_onnx(model, X, task, dtype)
+    np.testing.assert_array_equal(found["label"], model.predict(X, task=task))
+    assert_same(found["score"], model.decision_function(X, task=task), dtype)
+    assert_same(found["probability"], model.predict_proba(X, task=task), dtype)
+
+
+@pytest.mark.parametrize("dtype", ROUNDING)
+@pytest.mark.parametrize(
+    ("loss", "known"),
+    [
+        ("squared", {"offset": "size"}),
+        ("poisson", {}),
+        ("poisson", {"exposure": "size"}),
+        ("gamma", {"offset": "size"}),
+        ("negative_binomial", {"exposure": "size"}),
+    ],
+)
+def test_counts_and_amounts_are_means(loss, known, dtype):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(N, 2)), columns=["a", "b"])
+    table["size"], table["t"] = rng.uniform(1.0, 3.0, N), rng.permutation(N) % 3
+    if not known:
+        table = table.drop(columns="size")
+    y = rng.poisson(np.exp(table["a"])) + float(loss == "gamma")
+    model = MultiTaskRegressor(0.5, loss=loss, task="t", **known).fit(table, y)
+    found = run_onnx(model, table, dtype=dtype)["prediction"]
+    assert_same(found, model.predict(table), dtype)
 
 
 def test_tasks_may_have_classes_of_their_own():

@@ -75,9 +75,11 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     factor has an input (n,) of its own: text, int64 for whole numbers, and numbers (of
     days, for dates) else; levels that were not seen have no effect.
 
-    Regressors have the output ``prediction``. Classifiers have ``label``, ``score``
-    (the decision function) and, with logistic loss, ``probability``. Shapes are those
-    of ``predict``, ``decision_function`` and ``predict_proba``.
+    Regressors have the output ``prediction``, which is the mean also of counts and
+    amounts; columns of ``exposure`` and ``offset`` are inputs (n,) of their own.
+    Classifiers have ``label``, ``score`` (the decision function) and, with logistic
+    loss or more than two classes, ``probability``. Shapes are those of ``predict``,
+    ``decision_function`` and ``predict_proba``.
 
     Tasks that were not seen in training are predicted as ``unseen_tasks`` says; with
     "error" the runtime stops with an error. A missing number gives NaN, unless the
@@ -105,11 +107,6 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
             "model must have no levels that drift, nor last rows of tasks in its "
             "forecasts, to be exported. Fit it without time, or use priormtl.save."
         )
-    if model.fitted_.n_classes > 1:
-        raise ValueError(
-            "model must have two classes to be exported: got "
-            f"{model.fitted_.n_classes}. Use priormtl.save."
-        )
     check_choice("dtype", dtype, tuple(DTYPES))
     graph = _Graph(dtype)
     features = graph.read_features(model)
@@ -126,22 +123,41 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     else:
         codes = graph.find_tasks(model, rows)
         weights = graph.add("Gather", graph.number(coef), codes)
+        if coef.ndim == 3:  # tasks, classes, features
+            second = graph.constant(np.array([1]))
+            features = graph.add("Unsqueeze", features, second)
         terms = graph.add("Mul", features, weights)
-        axis = graph.constant(np.array([1]))
+        axis = graph.constant(np.array([coef.ndim - 1]))
         total = graph.add("ReduceSum", terms, axis, keepdims=0)
         level = graph.add("Gather", graph.number(intercept), codes)
         score = graph.add("Add", total, level)
         for term, effects in _crossed_effects(model):
             score = graph.add("Add", score, graph.read_levels(term, effects))
     shape: Shape = ["n", len(coef)] if by_column else ["n"]
-    if isinstance(model, ClassificationTasks):
+    if coef.ndim == 3:
+        graph.choose_class(score, model._classes[0])
+    elif isinstance(model, ClassificationTasks):
         # Unseen tasks have the classes of those averaged.
         known = RowTasks(np.arange(len(coef)), rows.averages).known(len(model.tasks_))
         classes = model._classes[known]
         graph.classify(score, codes, classes, shape, proba=model.loss == "logistic")
     else:
+        for name, operator in _known_parts(model):
+            part = graph.accept(name, graph.kind)
+            if by_column:
+                part = graph.add("Unsqueeze", part, graph.constant(np.array([1])))
+            score = graph.add("Add", score, graph.add(operator, part))
+        if model._family is not None:  # all that regressors take have log links
+            score = graph.add("Exp", score)
         graph.publish("prediction", score, graph.kind, shape)
     return graph.build(model)
+
+
+def _known_parts(model: LinearMultiTask) -> list[tuple[str, str]]:
+    """Columns that scores have as a known part, and what is done to them."""
+    given = vars(model)
+    parts = (given.get("exposure"), "Log"), (given.get("offset"), "Identity")
+    return [(name, operator) for name, operator in parts if name is not None]
 
 
 def _average_unseen(model: LinearMultiTask) -> RowTasks:
@@ -405,6 +421,17 @@ class _Graph:
         both = [self.add("Unsqueeze", one, axis) for one in (first, second)]
         joined = self.add("Concat", *both, axis=1)
         self.publish("probability", joined, self.kind, ["n", 2])
+
+    def choose_class(self, score: str, classes: np.ndarray) -> None:
+        """Publish labels, scores and probabilities (n, K) of more than two classes."""
+        flat = classes.astype(object) if classes.dtype.kind == "U" else classes
+        best = self.add("ArgMax", score, axis=1, keepdims=0)
+        label = self.add("Gather", self.constant(flat), best)
+        self.publish("label", label, self.constants[-1].data_type, ["n"])
+        shape: Shape = ["n", len(classes)]
+        self.publish("score", score, self.kind, shape)
+        chance = self.add("Softmax", score, axis=1)
+        self.publish("probability", chance, self.kind, shape)
 
     def build(self, model: LinearMultiTask) -> onnx.ModelProto:
         """The whole, checked."""

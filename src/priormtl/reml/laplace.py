@@ -40,7 +40,7 @@ from priormtl.data import (
 from priormtl.design import Crossed
 from priormtl.graphs import Laplacian
 from priormtl.losses import FamilyEvaluation, FamilyFit, TiedIntercepts
-from priormtl.reml.restricted import Laplace
+from priormtl.reml.restricted import LARGEST, Laplace
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (
     SETTLED,
@@ -53,7 +53,7 @@ from priormtl.reml.ties import (
 
 # Mean curvature of the loss of a task below which intercepts are integrated over.
 FEW = 5.0
-SDS = 0.01, 20.0  # least and largest deviation of intercepts by quadrature
+SMALLEST = 0.01  # deviation of intercepts by quadrature
 NODES = 50  # of the quadrature: on the table `toenail`, 25 are off by 0.002
 WORSE = 2.0  # times the loss before, beyond which a round goes part of the way
 
@@ -233,7 +233,7 @@ def integrate(fit: FamilyFit, laplacian: Laplacian, found: Ties) -> Ties:
         return found, turn.T @ gradient
 
     bounds = [(None, None)] * (len(first) - 1)
-    ends = (np.log(SDS) - first[-1]) / turn[-1, -1]
+    ends = (np.log([SMALLEST, LARGEST]) - first[-1]) / turn[-1, -1]
     solution = minimize(
         turned,
         np.zeros(len(first)),

@@ -292,6 +292,10 @@ def maximise(point: Point, tolerance: float = SETTLED) -> Point:
     """
     unit = -np.log(point.likelihood.data.curvature)
     low, drop, high = (unit - np.log(x) for x in (TIGHTEST, NEARLY_COMMON, LOOSEST))
+    if point.likelihood.pull is not None:
+        # Where effects separate classes, no variance is most likely.
+        largest = np.log(point.likelihood.data.largest_variances)
+        high = np.minimum(high, np.maximum(largest, low + 1.0))
     stochastic = point.likelihood.arrow.is_stochastic
     settled_stochastic = 0.01  # promised gain where −2 log L is estimated by probes
     if stochastic:

@@ -24,6 +24,7 @@ from priormtl.reml.arrow import Arrow, Term, Vectors
 from priormtl.reml.arrow import Factor as ArrowFactor
 from priormtl.reml.ties import COMMON, LEAST_MISFIT, SATURATED, STILL, Families
 
+LARGEST = 20.0  # deviation of scores of losses that are not squared
 NO_PIVOT = 1e-10  # pivots below this, of columns of norm 1, are zero
 
 
@@ -214,6 +215,16 @@ class Data:
                 counts[counts > 0].mean() if counts.any() else 1.0
             )
         return out
+
+    @property
+    def largest_variances(self) -> Array:
+        """θ of scores with a deviation of LARGEST, beyond which all is decided."""
+        squares, out = self.norm**2 / len(self.y), np.ones(self.n_families)
+        for f in range(self.n_fixed):
+            out[f] = squares[self.fixed == f].mean()
+        for f in range(self.n_fixed, self.first_crossed):
+            out[f] = (squares + self.mean**2)[self.deviations == f].mean()
+        return LARGEST**2 / (out * (self.known_noise or 1.0))
 
     def first_variances(self) -> Array:
         """θ as large as noise in the data of an effect; slopes do not vary yet."""
