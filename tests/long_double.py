@@ -5,7 +5,8 @@ long double, written down from the documentation alone; `polish` lowers it from 
 point by Newton's method. `judge` fits the problem and names what is wrong.
 
 ``python tests/long_double.py 4000`` judges as many and prints a summary;
-``python tests/long_double.py families 4000`` those of counts and amounts.
+``python tests/long_double.py families 4000`` those of counts and amounts, ``classes``
+those of several classes.
 """
 
 import copy
@@ -57,6 +58,7 @@ class Case:
     near: tuple[tuple[int, float], ...] = ()
     signs: tuple[tuple[int, int], ...] = ()
     common: tuple[int, ...] = ()
+    classes: int = 1  # above one: columns of coefficients in each task
 
     def feature_prior(self):
         parts = [
@@ -87,7 +89,8 @@ class Case:
         elif self.loss in FAMILIES:
             model = MultiTaskRegressor(loss=self.loss, **settings)
         else:
-            model = MultiTaskClassifier(loss=self.loss, **settings)
+            loss = "logistic" if self.classes > 1 else self.loss
+            model = MultiTaskClassifier(loss=loss, **settings)
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             if self.source == "statistics":
@@ -224,6 +227,48 @@ def draw_family(seed):
     return replace(case, y=y, loss=loss, source=source, settings=settings)
 
 
+def draw_classes(seed):
+    """The same with one of several classes as targets."""
+    case, rng = draw(seed), np.random.default_rng([seed, 2])
+    K = int(rng.integers(3, 5))
+    X, task, weight, y = case.X, case.task, case.weight, case.y
+    if task is None:  # the same rows for all tasks, one below the other
+        X, task = np.tile(X, (case.m, 1)), np.repeat(np.arange(case.m), len(X))
+        weight, y = None if weight is None else np.tile(weight, case.m), y.T.ravel()
+    y = np.where(np.isnan(y), 0.0, y) + 1e-3 * rng.standard_normal(len(X))
+    ranks = np.argsort(np.argsort(y))
+    y = np.where(
+        rng.random(len(X)) < 0.2, rng.integers(0, K, len(X)), ranks * K // len(X)
+    )
+    settings, complete = case.settings | {"penalty": "l21"}, True
+    for i in range(case.m):
+        rows = np.flatnonzero(task == i)
+        complete &= len(rows) >= K
+        # Every class, first where tasks have rows enough, else in all tasks together.
+        y[rows[-K:]] = (np.arange(min(K, len(rows))) + i) % K
+    if weight is not None and complete:
+        weight = np.maximum(weight, 0.01 * weight.max())
+    y[:K] = np.arange(K)[: len(y)]
+    if len(np.unique(y)) < K:
+        y = np.arange(len(y)) % K
+    if settings["fit_intercept"] is True and not complete:
+        settings["fit_intercept"] = False  # a class without rows has none
+    if isinstance(settings.get("ties"), str):
+        del settings["ties"]
+    source = "dense" if case.source == "statistics" else case.source
+    return replace(
+        case,
+        X=X,
+        y=y,
+        task=task,
+        weight=weight,
+        loss="multinomial",
+        source=source,
+        settings=settings,
+        classes=len(np.unique(y)),
+    )
+
+
 def tie_rows(kind, groups):
     """B (edges, m) with Σ over edges (B p)² as the task prior's penalty of p."""
     m = len(groups)
@@ -261,7 +306,8 @@ class Reference:
     def __init__(self, case, model):
         self.case, settings = case, case.settings
         self.logistic, self.lam = case.loss == "logistic", LONG(settings["lam"])
-        d, m = case.X.shape[1], case.m
+        d, m, K = case.X.shape[1], case.m, case.classes
+        self.m, width = m, m * K  # columns of coefficients are class after class
         X, y = case.X.astype(LONG), case.y.astype(LONG)
         weight = np.ones(len(X), LONG)
         if case.weight is not None:
@@ -288,26 +334,27 @@ class Reference:
         # Which unknown is the coefficient (feature, task), and the intercept of a task.
         ties = np.asarray(model.tie_weights_, LONG)
         self.common = np.isinf(ties)
-        self.places, count = np.zeros((d, m), int), 0
+        self.places, count = np.zeros((d, width), int), 0
         for j in range(d):
-            width = 1 if self.common[j] else m
-            self.places[j] = count + np.arange(m) % width
-            count += width
+            own = np.arange(width) // (m if self.common[j] else 1)
+            self.places[j] = count + own
+            count += own[-1] + 1
         self.has_intercept = settings["fit_intercept"] is not False
-        self.intercepts = count + np.arange(m if self.has_intercept else 0)
+        self.intercepts = count + np.arange(width if self.has_intercept else 0)
         self.size = count + len(self.intercepts)
 
-        # Scores of rows are design v, prior and ties ½ ‖A v − c‖².
-        self.design = np.zeros((len(task), self.size), LONG)
+        # Scores of rows are design v, class after class; prior and ties ½ ‖A v − c‖².
+        n = len(task)
+        self.design = np.zeros((n * K, self.size), LONG)
         Z = (X - self.centre) / self.deviation
         if not self.has_intercept:
             Z = X / self.deviation
-        for j in range(d):
-            np.add.at(
-                self.design, (np.arange(len(task)), self.places[j, task]), Z[:, j]
-            )
-        if self.has_intercept:
-            self.design[np.arange(len(task)), self.intercepts[task]] = 1
+        for k in range(K):
+            lines, columns = k * n + np.arange(n), k * m + task
+            for j in range(d):
+                np.add.at(self.design, (lines, self.places[j, columns]), Z[:, j])
+            if self.has_intercept:
+                self.design[lines, self.intercepts[columns]] = 1
         rows, targets = [], []
 
         def add(factor, entries, target=0.0):
@@ -323,15 +370,17 @@ class Reference:
                 add(settings["theta"], pair)
             for j, value in case.near:
                 add(settings["theta"], [(p[j], self.unit[j])], value * scale[j])
+        classes = [k * m + np.arange(m) for k in range(K)]
         for b in tie_rows(settings["task_prior"], case.groups):
             for j in np.flatnonzero(~self.common):
-                tie = settings["epsilon"] * ties[j]
-                add(tie, [(self.places[j], b * self.unit[j])])
-            if settings["fit_intercept"] == "tied":
-                entries = [(self.intercepts, b)]
+                for of_class in classes:
+                    tie = settings["epsilon"] * ties[j]
+                    add(tie, [(self.places[j, of_class], b * self.unit[j])])
+            for of_class in classes if settings["fit_intercept"] == "tied" else []:
+                entries = [(self.intercepts[of_class], b)]
                 if not standardize:  # tied where features are zero, not at their means
                     entries += zip(
-                        self.places,
+                        self.places[:, of_class],
                         np.outer(-self.centre / self.deviation, b),
                         strict=True,
                     )
@@ -352,16 +401,25 @@ class Reference:
     def unknowns(self, model):
         """The published model as v, common effects and signs aside."""
         v = np.zeros(self.size, LONG)
-        coef = model.coef_.astype(LONG).T
+        coef, intercept = model.coef_.astype(LONG).T, model.intercept_.astype(LONG)
+        coef, intercept = coef.reshape(len(coef), -1), intercept.T.ravel()
         v[self.places] = coef * self.deviation[:, np.newaxis]
         if self.has_intercept:
-            v[self.intercepts] = model.intercept_.astype(LONG) + self.centre @ coef
+            v[self.intercepts] = intercept + self.centre @ coef
         return v
 
     def losses(self, scores):
         """Loss of each row, its first and second derivative, per unit of weight."""
         if self.case.loss in FAMILIES:
             return self.family_losses(scores)
+        if self.case.classes > 1:
+            eta = scores.reshape(self.case.classes, -1)
+            top, own = eta.max(axis=0), np.arange(len(eta))[:, np.newaxis] == self.y
+            share = np.exp(eta - top)
+            total = share.sum(axis=0)
+            chance = share / total
+            loss = top + np.log(total) - eta[own.argmax(axis=0), np.arange(len(top))]
+            return loss, (chance - own).ravel(), chance.ravel()
         if not self.logistic:
             rest = scores - self.y
             return rest**2 / 2, rest, np.ones_like(rest)
@@ -375,11 +433,17 @@ class Reference:
         """Value, gradient and Hessian without the penalty, over v or a basis of it."""
         loss, slope, bend = self.losses(self.design @ v)
         rest = self.A @ v - self.c
-        design, A = self.design, self.A
+        design, A, weight = self.design, self.A, np.tile(self.weight, self.case.classes)
         if basis is not None:
             design, A = design @ basis, A @ basis
-        gradient = design.T @ (self.weight * slope) + A.T @ rest
-        hessian = (design.T * (self.weight * bend)) @ design
+        gradient = design.T @ (weight * slope) + A.T @ rest
+        hessian = (design.T * (weight * bend)) @ design
+        if self.case.classes > 1:  # less what classes of a row have in common
+            shared = (bend[:, np.newaxis] * design).reshape(
+                self.case.classes, -1, len(A.T)
+            )
+            shared = shared.sum(axis=0)
+            hessian = hessian - (shared.T * self.weight) @ shared
         value = self.weight @ loss + rest @ rest / 2
         return value, gradient, hessian + A.T @ A
 
@@ -388,12 +452,18 @@ class Reference:
 
         Over single tasks data would be lost beside strong ties, even in long double.
         """
-        basis = np.zeros((self.size, len(self.rows) + len(self.intercepts)), LONG)
-        for j, row in enumerate(self.rows):
-            basis[row, j] = 1
-        for k, place in enumerate(self.intercepts):
-            basis[place, len(self.rows) + k] = 1
+        parts = [
+            np.unique(part) for places in self.places for part in self.split(places)
+        ]
+        parts += list(self.intercepts)
+        basis = np.zeros((self.size, len(parts)), LONG)
+        for k, part in enumerate(parts):
+            basis[part, k] = 1
         return basis
+
+    def split(self, columns):
+        """Columns of each class."""
+        return np.split(columns, self.case.classes)
 
     def matrix(self, v):
         """Coefficients in the model's units (d, m)."""
@@ -443,11 +513,14 @@ class Reference:
         size = np.abs(self.y)
         if self.case.loss in FAMILIES:
             size = 1 + np.abs(np.log(np.maximum(self.y, 1)))
-        terms = size + np.sum(np.abs(self.X * coef.T[self.task]), axis=1)
-        weight = self.weight
+        K = self.case.classes
+        column = (self.m * np.arange(K)[:, np.newaxis] + self.task).ravel()
+        size, X = np.tile(size, K), np.tile(self.X, (K, 1))
+        terms = size + np.sum(np.abs(X * coef.T[column]), axis=1)
+        weight = np.tile(self.weight, K)
         if self.has_intercept:
             intercept = v[self.intercepts] - self.centre @ coef
-            terms = terms + np.abs(intercept)[self.task]
+            terms = terms + np.abs(intercept)[column]
         if self.case.settings["fit_intercept"] == "tied":
             weight = weight + self.case.settings["intercept_strength"]
         slope, noise = np.abs(self.losses(self.design @ v)[1]), ROUNDING * terms
@@ -534,7 +607,7 @@ def polish(reference, v):
         pairs = zip(reference.smooth(v), reference.row_norms(v), strict=True)
         return tuple(a + b for a, b in pairs)
 
-    basis = reference.levels()
+    basis, K = reference.levels(), reference.case.classes
 
     def common(z, start):
         v = start + basis @ z
@@ -568,11 +641,14 @@ def polish(reference, v):
                 candidates.append(best.copy())
                 candidates[-1][row] = -gradient[row] * (1 - weight / length) / bend
             # The same for all tasks at once, which ties do not hold back.
-            slope, bend = shared[0][j], shared[1][j, j]
-            kept = 1 - weight * np.sqrt(LONG(len(row))) / max(abs(slope), LONG(1e-300))
-            if kept > 0 and bend > 0:
-                candidates.append(best.copy())
-                candidates[-1][row] = -slope * kept / bend
+            for level in range(j * K, (j + 1) * K):
+                slope, bend = shared[0][level], shared[1][level, level]
+                entries = basis[:, level] > 0
+                length = weight * np.sqrt(LONG(entries.sum()))
+                kept = 1 - length / max(abs(slope), LONG(1e-300))
+                if kept > 0 and bend > 0:
+                    candidates.append(best.copy())
+                    candidates[-1][entries] = -slope * kept / bend
         candidates.append(newton(both, best, free))
         loose = np.array([free[column > 0].all() for column in basis.T])
         zero = np.zeros(basis.shape[1], LONG)
@@ -599,7 +675,7 @@ def polish_nuclear(reference, v):
         slope = reference.lam * (weights @ P)
         gradient[order] += (slope * reference.unit[:, np.newaxis]).ravel()
         outer = weights * np.outer(reference.unit, reference.unit)
-        eye = np.eye(reference.case.m, dtype=LONG)
+        eye = np.eye(reference.places.shape[1], dtype=LONG)
         hessian[np.ix_(order, order)] += reference.lam * np.kron(outer, eye)
         return value + np.vdot(P, slope) / 2, gradient, hessian
 
@@ -639,16 +715,16 @@ def judge(case):
     model, warned = case.fit()
     values = [
         *model.coef_.ravel(),
-        *model.intercept_,
+        *model.intercept_.ravel(),
         model.objective_,
         model.dual_gap_,
     ]
     if not np.all(np.isfinite(values)):
         return Verdict(("not finite",), warned)
     faults, tol = [], case.settings["tol"]
-    if any(np.ptp(model.coef_[:, j]) > 0 for j in case.common):
+    if any(np.ptp(model.coef_[..., j], axis=0).any() for j in case.common):
         faults.append("constraint: a common effect varies")
-    if any(np.any(sign * model.coef_[:, j] < 0) for j, sign in case.signs):
+    if any(np.any(sign * model.coef_[..., j] < 0) for j, sign in case.signs):
         faults.append("constraint: a sign is not kept")
     reference = Reference(case, model)
     v = reference.unknowns(model)
@@ -688,7 +764,7 @@ def limited(seconds):
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def main(count, first=0, drawn=draw):
+def main(count, first=0, *, drawn=draw):
     """Judge ``count`` cases; print what is wrong, and a summary."""
     kinds = Counter()
     for seed in range(first, first + count):
@@ -719,6 +795,7 @@ def main(count, first=0, drawn=draw):
 
 
 if __name__ == "__main__":
-    numbers = [int(one) for one in sys.argv[1:] if one != "families"]
-    families = "families" in sys.argv
-    sys.exit(main(*numbers, **({"drawn": draw_family} if families else {})) > 0)
+    kinds = {"families": draw_family, "classes": draw_classes}
+    numbers = [int(one) for one in sys.argv[1:] if one not in kinds]
+    drawn = [kinds[one] for one in sys.argv[1:] if one in kinds] or [draw]
+    sys.exit(main(*numbers, drawn=drawn[0]) > 0)
