@@ -353,7 +353,11 @@ def _group_solver(blocks: Array, strength: float) -> Callable[[Array], Array]:
     m, K, _ = blocks.shape
     inverse = np.linalg.inv(blocks + strength * np.eye(K))
     share = inverse @ blocks  # of b_i that its task decides; hence no difference
-    whole = np.linalg.pinv(share.sum(axis=0), rcond=1e-13, hermitian=True) / strength
+    # A constant of all classes changes nothing. Weak ties magnify its rounding errors.
+    apart = np.eye(K) - 1.0 / K
+    total = apart @ share.sum(axis=0) @ apart
+    whole = np.linalg.pinv(0.5 * (total + total.T), rcond=1e-13, hermitian=True)
+    whole /= strength
 
     def solve(rhs: Array) -> Array:
         rest = rhs.reshape(K, m).T
