@@ -196,7 +196,7 @@ def test_tables_beyond_memory_get_a_linear_model(exams, tmp_path, monkeypatch):
         (("--model", "tabular", "--lam", "1"), "--lam needs --model linear"),
         (("--task-prior", "none", "--intercepts", "tied"), "needs a task prior"),
         (("--smooth", "hous"), "unknown column 'hous'"),
-        (("--target", "passed"), "For two classes use --classify"),
+        (("--target", "passed"), "For classes use --classify"),
         (("--where", "hours > 1000"), "has no rows, or none that match --where"),
         (("--categories", "sex=f"), "'sex' must hold the values of --categories"),
     ],

@@ -184,7 +184,7 @@ def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
     if not (np.issubdtype(frame.y.dtype, np.number) or frame.y.dtype == bool):
         raise DataFileError(
             f"{name}: column {schema.target!r} must hold numbers to be a target: it "
-            f"holds text such as {str(frame.y[0])!r}. For two classes use --classify."
+            f"holds text such as {str(frame.y[0])!r}. For classes use --classify."
         )
     values = np.unique(frame.y[:100_000])
     if len(values) == 2 and set(values.tolist()) == {0, 1}:
