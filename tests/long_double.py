@@ -235,6 +235,10 @@ def draw_classes(seed):
     if task is None:  # the same rows for all tasks, one below the other
         X, task = np.tile(X, (case.m, 1)), np.repeat(np.arange(case.m), len(X))
         weight, y = None if weight is None else np.tile(weight, case.m), y.T.ravel()
+    if len(X) < K:  # a row for each class
+        rows = np.sort(np.tile(np.arange(len(X)), K))
+        X, task, y = X[rows], task[rows], y[rows]
+        weight = None if weight is None else weight[rows]
     y = np.where(np.isnan(y), 0.0, y) + 1e-3 * rng.standard_normal(len(X))
     ranks = np.argsort(np.argsort(y))
     y = np.where(
