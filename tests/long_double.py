@@ -235,7 +235,7 @@ def draw_classes(seed):
     if task is None:  # the same rows for all tasks, one below the other
         X, task = np.tile(X, (case.m, 1)), np.repeat(np.arange(case.m), len(X))
         weight, y = None if weight is None else np.tile(weight, case.m), y.T.ravel()
-    if len(X) < K:  # a row for each class
+    if np.bincount(task).max() < K:  # a task with all classes
         rows = np.sort(np.tile(np.arange(len(X)), K))
         X, task, y = X[rows], task[rows], y[rows]
         weight = None if weight is None else weight[rows]
@@ -250,11 +250,8 @@ def draw_classes(seed):
         complete &= len(rows) >= K
         # Every class, first where tasks have rows enough, else in all tasks together.
         y[rows[-K:]] = (np.arange(min(K, len(rows))) + i) % K
-    if weight is not None and complete:
+    if weight is not None:  # classes without weight are none
         weight = np.maximum(weight, 0.01 * weight.max())
-    y[:K] = np.arange(K)[: len(y)]
-    if len(np.unique(y)) < K:
-        y = np.arange(len(y)) % K
     if settings["fit_intercept"] is True and not complete:
         settings["fit_intercept"] = False  # a class without rows has none
     if isinstance(settings.get("ties"), str):
@@ -269,7 +266,7 @@ def draw_classes(seed):
         loss="multinomial",
         source=source,
         settings=settings,
-        classes=len(np.unique(y)),
+        classes=K,
     )
 
 
@@ -501,8 +498,9 @@ class Reference:
         if self.case.loss == "gamma":
             return s + y / mean, 1 - y / mean, y / mean
         r = 1 / LONG(self.case.settings["dispersion"])
-        share = mean / (r + mean)
-        loss = (y + r) * np.log(r + mean) - y * s
+        level = np.logaddexp(np.log(r), s)  # of r + mean, which may overflow
+        share = np.exp(s - level)
+        loss = (y + r) * level - y * s
         return loss, (y + r) * share - y, (y + r) * share * (1 - share)
 
     def value(self, v):
