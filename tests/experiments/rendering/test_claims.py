@@ -128,6 +128,9 @@ def test_an_expert_must_be_better_than_none_and_both_controls(weak):
     # Without a control nothing is said, unless it is no better than no prior anyway.
     missing = [one for one in rows if one["method"] != "ridge"]
     assert (judge(EXPERT, missing) is None) == (weak in {None, "ridge"})
+    beside = steady("expert", 0.9, size=5) + steady("none", 0.8, size=5)
+    found = judge(EXPERT, rows + beside)
+    assert "controls were not run: Yale at 5, where" in found.evidence
 
 
 def test_the_chain_is_compared_with_separate_tasks_and_the_nuclear_norm_with_rows():

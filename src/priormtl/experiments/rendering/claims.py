@@ -318,6 +318,16 @@ def _judge_expert(results: Results) -> Finding | None:
         "Points gained over no prior / ridge / reversed, where it is better than no "
         f"prior: {', '.join(gains) or 'none'}.".replace("-", "−")
     )
+    unknown = [
+        _name(place)
+        for place in places
+        if place not in known and _is_better(measurements, place, NONE)
+    ]
+    if unknown:
+        text += (
+            f" Not judged, since controls were not run: {', '.join(unknown)}, where it "
+            "is better than no prior."
+        )
     return Finding(_judge_share(len(won), len(known)), text)
 
 
