@@ -345,7 +345,7 @@ def _judge_against(
 ) -> Finding | None:
     """Whether a method is better than another on the data sets, at the paper's splits.
 
-    With ``worse``, whether it is worse on none.
+    With ``worse``, whether it is not worse.
     """
     measurements = results.measurements
     known, won, lost = tally(

@@ -62,7 +62,8 @@ def convergence_figure(rows: pa.Table) -> Figure:
             strong = sigma > 1e-10 * largest
             kind = "Algorithm 3" if strong else "σ = 0: FISTA with restart"
             descents = []
-            for name in ("gd", "ista", "ista-reverse", "fista", "linear", "auto"):
+            algorithms = ("gd", "ista", "ista-reverse", "fista", "linear", "auto")
+            for name in (*algorithms, "linear, paper's constants"):
                 run = _read_run(runs, name)
                 if len(run[0]):
                     label = f"linear ({kind})" if name == "linear" else name
