@@ -65,7 +65,7 @@ WRONG_SIZES = {"school": 5, "yale": 2, "mnist": 5, "letter": 5}
 WRONG = (0.5, 1.0)  # share of relations
 # Images per class of MNIST up to which an expert's prior has its controls: those of
 # larger sets take as long as all others together.
-MOST_CONTROLLED = 20
+MOST_CONTROLLED = 10
 
 
 class Plan(NamedTuple):
