@@ -317,6 +317,7 @@ class MultinomialFit(FamilyFit):
         extra = np.ones((len(X), 0 if self.intercepts.are_fixed else 1))
         Z, S = np.hstack([extra, X[:, own]]), X[:, shared]
         p, q = Z.shape[1], S.shape[1]
+        few = p <= 3  # then many small products cost more than passes over the rows
         inner, border = np.zeros((m, K, p, K, p)), np.zeros((m, K, p, K, q))
         corner = np.zeros((K, q, K, q))
         chance, weight = at.slopes + data.y, data.weight[:, 0]
@@ -327,7 +328,11 @@ class MultinomialFit(FamilyFit):
                 corner[k, :, other] = S.T @ (bends * S)
                 corner[other, :, k] = corner[k, :, other].T
                 scaled = bends * Z
-                for i, rows in enumerate(data._slices):
+                for j in range(p if few else 0):  # sums over all tasks at once
+                    column, starts = scaled[:, j : j + 1], data.starts[:-1]
+                    inner[:, k, j, other] = np.add.reduceat(column * Z, starts)
+                    border[:, k, j, other] = np.add.reduceat(column * S, starts)
+                for i, rows in enumerate(() if few else data._slices):
                     inner[i, k, :, other] = scaled[rows].T @ Z[rows]
                     border[i, k, :, other] = scaled[rows].T @ S[rows]
                 inner[:, other, :, k] = inner[:, k, :, other]
