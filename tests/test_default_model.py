@@ -272,3 +272,14 @@ def test_levels_alone_are_a_model():
     assert np.std(y - ratings.predict(table)) < 0.33
     assert "item" in ratings.fitted_.crossed_values(ratings.fitted_.crossed.effects)
     assert "12 tasks" in str(by_user.summary())
+
+
+def test_structures_that_fall_behind_are_given_up():
+    rng = np.random.default_rng(0)
+    x, task = rng.uniform(-3, 3, 240), np.arange(240) % 8
+    y = 5.0 * np.sin(2.0 * x) + rng.normal(size=8)[task] + 0.1 * rng.normal(size=240)
+    model = tabular_model("regressor", task="t", trees="none")
+    model.fit(pd.DataFrame({"x": x, "t": [f"t{k}" for k in task]}), y)
+    tried = model[-1].cv_results_["param_smooth"]
+    assert "straight" not in set(tried)
+    assert model[-1].structure_["smooth"] != "straight"
