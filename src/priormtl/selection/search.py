@@ -342,8 +342,10 @@ def search_structures(
             own = trial.score_estimate() if grid.is_estimate and len(leader) else None
             if own is not None:
                 behind.append(leader[len(behind)] - own)
-            # Two folds or more that agree: the others will hardly turn it.
-            if len(behind) > 1 and np.mean(behind) > 2.0 * standard_error(behind):
+            # Two folds or more agree, and by far: the others will hardly turn it.
+            far = 0.05 * abs(np.mean(leader[: len(behind)])) if behind else np.inf
+            far = max(far, 2.0 * standard_error(behind))
+            if len(behind) > 1 and np.mean(behind) > far:
                 return None
         return Setup(structure, grid, posed, trials)
 
