@@ -100,8 +100,9 @@ def test_slopes_vary_where_tasks_differ(varies):
     assert np.ptp(slopes) > 1.0 if varies else np.ptp(slopes) < 0.1
     if varies:
         assert linear.structure_["slopes"] == "varying"
-    tried = [params["slopes"] for params in linear.cv_results_["params"]]
-    assert set(tried) == {"varying", "common"}
+    tried = {params["slopes"] for params in linear.cv_results_["params"]}
+    # What is far behind after two folds is given up, and has no results.
+    assert tried == ({"varying"} if varies else {"varying", "common"})
 
 
 def test_few_distinct_values_are_enough_for_a_curve():

@@ -94,7 +94,7 @@ def test_classes_are_conditional_modes():
     share = 1.0 / (1.0 + np.exp(-Z @ u))
     gradient = Z.T @ (share - classes[~old])
     vary = given.varying
-    pull = (given.precision * (u - given.mean))[vary]
+    pull = given.precision[vary] * (u - given.mean)[vary]
     np.testing.assert_allclose((gradient[vary] + pull), 0.0, atol=1e-8)
     np.testing.assert_allclose(model.predict_proba(X[~old], task=13)[:, 1], share)
     with pytest.raises(ValueError, match="y must hold the classes"):

@@ -350,7 +350,8 @@ def _text_lines(path: str, start: bytes, *, whole: bool) -> list[str]:
     if start.startswith(b"PK\x03\x04"):
         raise DataFileError(
             f"{path} must be a CSV, Parquet or Arrow file: it is a zip archive or a "
-            "spreadsheet, whose names must end in .zip or .xlsx to be read."
+            "spreadsheet, whose name must end in .zip or .xlsx to be read; rename "
+            "it, or save it as CSV."
         )
     if start.startswith(b"\x1f\x8b"):
         raise DataFileError(

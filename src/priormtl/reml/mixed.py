@@ -70,10 +70,12 @@ __all__ = ["Factor", "Mixed", "Rows", "estimate_mixed", "score_varying"]
 # tables (180 tasks, 334 features) 0.3, 1, 2, 4 and 7 had mean squared errors of 0.214,
 # 0.210, 0.207, 0.202 and 0.205, and took 4.1, 2.5, 1.7, 1.4 and 0.7 s.
 LEAST_GAIN = 4.0
-ROUGH = 0.1  # gain in −2 log L that the score of shrunken effects must promise
-# Promised gain at which other variances are tested, and at which variants of a model
-# end, which start at an estimate and are there to be scored: the step that is promised
-# so much is taken, and leaves a tenth of it.
+# Promised gain in −2 log L at which variances are tested for others, and that the score
+# of shrunken effects must have. Ten times as much leaves the order of rows a say in
+# which of two optima is found.
+ROUGH = 0.1
+# The same in variants of a model, which start at an estimate and are there to be
+# scored: the step that is promised so much is taken, and leaves a tenth of it.
 ROUGHER = 1.0
 # The same in folds, for each variance. An estimate from other rows of the same model is
 # one away from the optimum for each of them, so that half of it is nothing.
@@ -248,7 +250,7 @@ def estimate_mixed(
         # A fold: the estimate from all rows has passed the tests below.
         rough = max(tolerance, FOLD_GAIN * len(best.active))
         return Mixed.at(maximise(best, rough).trimmed())
-    rough = max(ROUGHER, tolerance)
+    rough = max(ROUGH, tolerance)
     best = maximise(best, rough)
     most_rounds = 20  # of score tests
     for _ in range(most_rounds):
@@ -256,7 +258,7 @@ def estimate_mixed(
         if entered is None:
             break
         best = maximise(entered, rough)
-    if tolerance < rough:
+    if tolerance < ROUGH:
         best = maximise(best, tolerance)
     if noise_variance is None and best.is_saturated:
         # Effects explain all rows, and the likelihood is flat in the noise.
