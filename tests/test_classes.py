@@ -61,7 +61,7 @@ def test_reports_name_classes_and_exports_say_what_is_not_offered(fitted):
     text = report(fitted, table, y).to_markdown()
     assert "a: low" in text
     assert "each class, by its number" in text
-    with pytest.raises(ValueError, match=r"two classes to be exported: got 3"):
+    with pytest.raises(ValueError, match=r"other features of 'x', such as a curve"):
         to_onnx(fitted[-1].model_)
     with pytest.raises(ValueError, match=r"crossed must be None with 3 classes"):
         tabular_model("classifier", task="shop", crossed=["colour"]).fit(table, y)

@@ -293,7 +293,12 @@ class _Graph:
             return (
                 part if term.fill is None else self._fill(part, np.array([term.fill]))
             )
-        assert isinstance(term, Categories)
+        if not isinstance(term, Categories):
+            raise ValueError(
+                "features of model must be numbers or categories to be exported: got "
+                f"other features of {term.source!r}, such as a curve. Export a model "
+                "that was fitted to plain columns, or use priormtl.save."
+            )
         # Rows of a table: one per category, zeros for others, means for missing ones.
         k = len(term.values)
         means = np.full(k, np.nan) if term.fill is None else np.array(term.fill)
