@@ -70,6 +70,7 @@ def test_a_table_of_several_is_named_behind_the_path(tmp_path):
         ("t.xlsx", b"PK\x03\x04 not a book", "cannot be read"),
         ("t.db", b"not a database, though long enough to be one" * 9, "cannot be read"),
         ("t.zip", b"no archive", "cannot be read"),
+        ("t.xlsx", b"", "is empty"),
         ("t.jsonl", b"[1, 2", "cannot be read"),
     ],
 )

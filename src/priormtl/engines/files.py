@@ -208,6 +208,8 @@ def read_whole(source: object, dialect: Dialect = Dialect()) -> pa.Table | None:
     suffix = Path(path).suffix.lower()
     if suffix not in WHOLE or not Path(path).is_file():
         return None
+    if not Path(path).stat().st_size:
+        raise DataFileError(f"{path} is empty.")
     try:
         return WHOLE[suffix](path, inner, dialect)
     except ImportError as error:
