@@ -11,7 +11,9 @@ GPU := .venv-gpu
 # A test that waits for a cluster that will not come ends the run, and says where.
 NO_HANGING := -o faulthandler_timeout=300 -o faulthandler_exit_on_timeout=true
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# --no-compile: Python compiles what is imported, a small part of what is installed.
+# --no-compile: Python compiles what is imported, a small part of what is installed, and
+# must keep it: without bytecode every process compiles its libraries again for seconds.
+export PYTHONDONTWRITEBYTECODE :=
 # Two workers must not each start as many threads as there are cores; the second
 # setting turns on the last of scikit-learn's estimator checks.
 TEST_ENV := OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 SCIPY_ARRAY_API=1
