@@ -7,7 +7,6 @@ import pytest
 from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl.data import condense, from_codes, from_columns, from_labels
-from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
     Logistic,
@@ -26,6 +25,7 @@ from priormtl.penalties import (
     TaskKernel,
 )
 from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import NormalForm, Problem, QuadraticPrior
 from priormtl.solvers import Fista, Newton, gap_below, max_iter, solve
 from priormtl.solvers.blocks import BlockQuadratic

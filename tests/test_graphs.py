@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from priormtl import MultiTaskRegressor, graphs
-from priormtl.graphs import Cosines, Laplacian
+from priormtl import MultiTaskRegressor
 from priormtl.priors import TaskPrior, laplacian
+from priormtl.priors.graphs import Cosines, Laplacian
 
 LAW = settings(max_examples=50, deadline=None, derandomize=True, database=None)
 SEEDS = st.integers(0, 10**6)
@@ -205,7 +205,7 @@ def test_the_largest_eigenvalue_of_all_pairs_is_their_number(m):
 @pytest.mark.parametrize("seed", range(3))
 def test_the_largest_eigenvalue_needs_no_dense_matrix(seed, monkeypatch):
     expected = np.linalg.eigvalsh(random_graph(seed, 40).dense())[-1]
-    monkeypatch.setattr(graphs, "DENSE_SIZE", 10)
+    monkeypatch.setattr("priormtl.priors.graphs.DENSE_SIZE", 10)
     monkeypatch.setattr(Laplacian, "dense", None)
     found = random_graph(seed, 40).largest_eigenvalue
     assert found == pytest.approx(expected, rel=1e-9)
@@ -217,7 +217,7 @@ def test_sparse_solves_agree_with_dense_ones(strength, monkeypatch):
     both = chain + Laplacian.from_groups(6, [np.arange(4)], 0.7)
     diagonal, rhs = np.arange(1.0, 7.0), np.cos(np.arange(6.0))
     dense = both.shifted_solver(diagonal, strength)(rhs)
-    monkeypatch.setattr("priormtl.graphs.FEW_TASKS", 0)
+    monkeypatch.setattr("priormtl.priors.graphs.FEW_TASKS", 0)
     sparse = both.shifted_solver(diagonal, strength)(rhs)
     # Both lose digits to the condition number of what they solve.
     assert sparse == pytest.approx(dense, rel=1e-12 + 1e-16 * strength)
@@ -245,7 +245,7 @@ def test_modes_diagonalise(laplacian):
 @pytest.mark.parametrize("graph", [path, complete])
 def test_modes_of_many_tasks_are_applied_without_a_table(m, graph, monkeypatch):
     values, table = graph(m).modes
-    monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 1)
+    monkeypatch.setattr("priormtl.priors.graphs.DENSE_SIZE", 1)
     found, cosines = graph(m).modes
     assert isinstance(cosines, Cosines)
     np.testing.assert_array_equal(found, values)
@@ -272,7 +272,7 @@ def test_fits_do_not_depend_on_how_modes_are_applied(settings, ties, monkeypatch
     Y = X @ rng.normal(size=(5, 1)) + 0.3 * rng.normal(size=(30, 12))
     model = MultiTaskRegressor(3.0, 1.0, 50.0, task_prior=ties, tol=1e-9, **settings)
     expected = model.fit(X, Y).coef_
-    monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 1)
+    monkeypatch.setattr("priormtl.priors.graphs.DENSE_SIZE", 1)
     assert model.fit(X, Y).coef_ == pytest.approx(expected, rel=1e-6, abs=1e-7)
 
 
@@ -287,7 +287,7 @@ def test_modes_of_ten_thousand_tasks_take_no_table():
 
 
 def test_modes_of_a_large_odd_graph_are_not_computed(monkeypatch):
-    monkeypatch.setattr("priormtl.graphs.DENSE_SIZE", 2)
+    monkeypatch.setattr("priormtl.priors.graphs.DENSE_SIZE", 2)
     assert Laplacian.from_groups(4, [np.arange(2), np.arange(2, 4)], 1.0).modes is None
 
 

@@ -85,7 +85,7 @@ def test_means_of_many_groups_are_eliminated_one_after_the_other(monkeypatch):
     prior = TaskPrior.nested(dict(enumerate(paths)), between=between)
     P = np.random.default_rng(1).normal(size=(2, len(paths)))
     few = laplacian(prior, range(len(paths))).times(P)
-    monkeypatch.setattr("priormtl.graphs.FEW_TASKS", 0)
+    monkeypatch.setattr("priormtl.priors.graphs.FEW_TASKS", 0)
     many = prior.ties[0].laplacian(range(len(paths)))
     assert many.forest.inverse is None
     assert many.times(P) == pytest.approx(few, abs=1e-13)

@@ -1,4 +1,4 @@
-"""How much memory is free: the machine's, or a container's limit if that is less.
+"""How much memory there is, and is free: the machine's, or a container's if it is less.
 
 Linux counts a container's memory in control groups, of version 2 (``memory.max``) or 1
 (``memory.limit_in_bytes``). Pages of files that it may drop count as free.
@@ -6,24 +6,38 @@ Linux counts a container's memory in control groups, of version 2 (``memory.max`
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import NamedTuple
 
 UNKNOWN = 2**30  # bytes that are taken to be free where nothing tells
 ROOT = Path("/")
-VERSIONS = (  # folder, limit, use, and what could be dropped
-    ("", "memory.max", "memory.current", "inactive_file"),
-    (
-        "memory",
-        "memory.limit_in_bytes",
-        "memory.usage_in_bytes",
-        "total_inactive_file",
-    ),
-)
+
+
+class _Group(NamedTuple):
+    """A control group, and the names of its files."""
+
+    folder: Path
+    limit: str
+    use: str
+    dropped: str  # line of memory.stat: pages that may be dropped
+
+
+def memory_limit(root: Path = ROOT) -> int | None:
+    """Bytes of memory that this process may use; None if the system does not say."""
+    limits = [_number(group.folder / group.limit) for group in _groups(root)]
+    with suppress(AttributeError, OSError, ValueError):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def free_bytes(root: Path = ROOT) -> int:
     """Bytes that can be taken without swapping or being killed."""
-    found = [*_group_limits(root)]
+    found = []
+    for folder, most, used, dropped in _groups(root):
+        limit, use = _number(folder / most), _number(folder / used)
+        if limit is not None and use is not None:
+            found.append(limit - use + (_field(folder / "memory.stat", dropped) or 0))
     available = _field(root / "proc/meminfo", "MemAvailable:")
     if available is not None:
         found.append(1024 * available)
@@ -32,24 +46,32 @@ def free_bytes(root: Path = ROOT) -> int:
     return max(0, min(found, default=UNKNOWN))
 
 
-def _group_limits(root: Path) -> Iterator[int]:
-    """What each control group of this process still allows."""
-    names = {""}  # inside a container its own group is the root
-    try:
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, name = line.split(":", 2)
-            if controllers in ("", "memory"):
-                # Limits of the groups around it count, too.
-                parts = name.strip("/").split("/")
-                names |= {"/".join(parts[:k]) for k in range(1, len(parts) + 1)}
-    except (OSError, ValueError):
-        pass
-    for folder, most, used, dropped in VERSIONS:
-        for name in names:
-            group = root / "sys/fs/cgroup" / folder / name
-            limit, use = _number(group / most), _number(group / used)
-            if limit is not None and use is not None:
-                yield limit - use + (_field(group / "memory.stat", dropped) or 0)
+def _groups(root: Path) -> Iterator[_Group]:
+    """Control groups of this process that count memory, and those around them."""
+    mount = root / "sys/fs/cgroup"
+    versions = (
+        _Group(mount, "memory.max", "memory.current", "inactive_file"),
+        _Group(
+            mount / "memory",
+            "memory.limit_in_bytes",
+            "memory.usage_in_bytes",
+            "total_inactive_file",
+        ),
+    )
+    lines = ["0::/", "1:memory:/"]
+    with suppress(OSError, UnicodeError):
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    for line in lines:
+        # hierarchy:controllers:path; version 2 has no controllers.
+        _, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        group = versions[bool(controllers)]
+        # Inside a container the path may be that of the host, which is not mounted:
+        # then only the root of the mount exists.
+        for name in ("", *path.strip("/").split("/")):
+            group = group._replace(folder=group.folder / name)
+            yield group
 
 
 def _number(path: Path) -> int | None:
@@ -61,11 +83,9 @@ def _number(path: Path) -> int | None:
 
 
 def _field(path: Path, name: str) -> int | None:
-    try:
+    with suppress(OSError, ValueError):
         for line in path.read_text().splitlines():
             key, value, *_ = line.split()
             if key == name:
                 return int(value)
-    except (OSError, ValueError):
-        pass
     return None

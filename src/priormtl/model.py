@@ -46,7 +46,6 @@ from priormtl.data import (
     to_device,
 )
 from priormtl.design import Design
-from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FAMILIES,
     DataFit,
@@ -72,6 +71,7 @@ from priormtl.priors import (
     curves_of,
     laplacian,
 )
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Problem, QuadraticPrior, no_relations
 from priormtl.reml import (
     COMMON,

@@ -23,8 +23,8 @@ from priormtl.audits import describe_rows
 from priormtl.audits.audit import list_ties
 from priormtl.audits.relations import estimate_coefficients
 from priormtl.datasets import make_related_tasks
-from priormtl.graphs import Laplacian
 from priormtl.priors import laplacian
+from priormtl.priors.graphs import Laplacian
 
 
 def fitted(planted, *, kind=MultiTaskRegressor, **settings):

@@ -18,7 +18,7 @@ from priormtl.audits.relations import (
 )
 from priormtl.data import to_tasks
 from priormtl.datasets import make_related_tasks
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import QuadraticPrior
 
 

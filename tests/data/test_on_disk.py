@@ -22,10 +22,10 @@ from priormtl.data import (
 )
 from priormtl.data.on_disk import MappedGrams
 from priormtl.datasets import make_related_tasks
-from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, SquaredFit
 from priormtl.penalties import L21
 from priormtl.priors import TaskPrior, difference_matrix, laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import default_method, gap_below, max_iter, solve
 from processes import beside_tests

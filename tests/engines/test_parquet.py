@@ -20,10 +20,11 @@ from drawn_tables import (
     summarize_naively,
     to_arrow,
 )
+from priormtl._memory import memory_limit
 from priormtl.data import align_tasks, from_labels, summarize_tasks
 from priormtl.engines import batches, open_source, read_rows, summarize
 from priormtl.engines import parquet as engine
-from priormtl.engines.parquet import memory_limit, refuse_beyond_memory
+from priormtl.engines.parquet import refuse_beyond_memory
 from priormtl.exceptions import DataFileError
 
 COLUMNS = {

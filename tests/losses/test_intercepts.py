@@ -18,8 +18,8 @@ from instances import (
     with_signs,
     write_out,
 )
-from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, NoIntercepts, TiedIntercepts
+from priormtl.priors.graphs import Laplacian
 
 EVERY_LOSS = pytest.mark.parametrize("loss", LOSSES)
 EVERY_LAYOUT = pytest.mark.parametrize("layout", LAYOUTS)

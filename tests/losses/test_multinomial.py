@@ -7,7 +7,6 @@ import pytest
 from scipy.special import softmax
 
 from priormtl.data import from_labels
-from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
     Multinomial,
@@ -16,6 +15,7 @@ from priormtl.losses import (
     by_class,
 )
 from priormtl.priors import TaskPrior, laplacian
+from priormtl.priors.graphs import Laplacian
 
 K, M, D = 3, 4, 5
 RNG = np.random.default_rng(0)

@@ -6,7 +6,7 @@ import pytest
 from scipy.sparse import coo_array, csr_array, csr_matrix
 
 from priormtl import FeaturePrior, TaskPrior
-from priormtl.priors.edges import MOST_SHOWN, check_weight, plain_label, read_edges
+from priormtl.priors.relations import MOST_SHOWN, check_weight, plain_label, read_edges
 
 EDGES = [(0, 1, 2.0), (1, 3, -0.5)]
 

@@ -348,15 +348,15 @@ FILE = """\
 title = "not a table"
 # [[similar]] "remark"
 text = '''
-[[similar]]
 key = "no"
 '''
 
+
   [[ similar ]]  # head
   features = [
-    "maths",  # ["essay"]
+    "maths",  # remark
     'phy"sics',
-    "\\u00e9t\\u00e9", "maths",
+    "été", "maths",
   ]
 "weight" = 2.5
 [opposite.price]
@@ -390,9 +390,9 @@ def test_what_is_not_there_has_the_line_of_its_table():
     ("text", "line"),
     [
         ('[[similar]]\nfeatures = ["a",\n\n"b"\n', 2),
-        ('a = 1\nb = [["]"],\n [1,\n', 3),
+        ('a = 1\nb = [["]"],\n [1,\n', 2),
         ("a = 1\nb = 2 2\n", 2),
-        ("a = 1\nb = '''x\ny", 3),
+        ("a = 1\nb = '''x\ny", 2),
         ("a =", 1),
     ],
 )

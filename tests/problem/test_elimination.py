@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from priormtl.graphs import Laplacian
 from priormtl.priors import TaskPrior, laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem.elimination import Elimination, TieGraph
 
 M = 9

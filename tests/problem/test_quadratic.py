@@ -7,13 +7,13 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_array
 
 from priormtl.data import from_labels, summarize_tasks
-from priormtl.graphs import Laplacian
 from priormtl.priors import (
     FeaturePrior,
     TaskPrior,
     difference_matrix,
     laplacian,
 )
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import QuadraticPrior, quadratic
 
 LAW = settings(max_examples=40, deadline=None, derandomize=True, database=None)

@@ -10,8 +10,8 @@ from scipy.sparse import csr_array
 
 from instances import random_blocks
 from priormtl import MultiTaskRegressor
-from priormtl.graphs import Laplacian
 from priormtl.priors import TaskPrior, laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import NormalForm, SampleForm
 from priormtl.solvers import layouts
 from priormtl.solvers.kernels import samples as kernels

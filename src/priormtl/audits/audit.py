@@ -36,10 +36,10 @@ from priormtl.checks import check_count
 from priormtl.data import name_features
 from priormtl.design import as_frame, find_frame_library
 from priormtl.estimators import ClassificationTasks, linear_part, show_progress
-from priormtl.graphs import Laplacian
 from priormtl.losses import SquaredFit
 from priormtl.penalties import L21
 from priormtl.priors import Ridge, Targets, measure_violations
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Problem
 from priormtl.rendering import spell_number
 from priormtl.selection import Split

@@ -46,7 +46,7 @@ from scipy.special import fdtrc, gammaincc, ndtri, stdtr
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Point, Problem, QuadraticPrior
 from priormtl.selection.outlier_test import Tasks
 

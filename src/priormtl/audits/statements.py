@@ -24,10 +24,10 @@ from scipy.stats import t as student
 from priormtl._arrays import Array
 from priormtl.audits.refits import FittedProblem
 from priormtl.data import Moments, TaskStatistics, name_features
-from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, Intercepts, SquaredFit
 from priormtl.model import find_families
 from priormtl.priors import FeaturePrior, TaskPrior, curves_of, laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.reml import COMMON, Families, Ties, estimate_ties
 from priormtl.selection.outlier_test import usual_variance
 

@@ -20,8 +20,8 @@ from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
 from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
-from priormtl.graphs import Laplacian
 from priormtl.penalties import SquaredNuclear
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Problem, QuadraticPrior
 
 

@@ -63,18 +63,9 @@ def read_frame(
     wanted = source.wanted(schema)
     if exact:
         wanted = wanted._replace(exact={*wanted.exact, schema.target})
-    pieces, cells = [], 0
-    for piece in source.read(wanted):
-        pieces.append(piece.table)
-        cells += piece.num_rows * len(wanted.columns)
-        if cells > MOST_CELLS:
-            return None
-    try:
-        table = pa.concat_tables(pieces, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataFileError(
-            f"{source.name} must hold columns of one type: {str(error).rstrip('.')}."
-        ) from None
+    table = source.load(wanted, most_cells=MOST_CELLS)
+    if table is None:
+        return None
     rows = table.num_rows
     if not rows:
         raise DataFileError(f"{source.name} has no rows, or none that match --where.")

@@ -52,7 +52,7 @@ from priormtl.data.moments import (
     shift_samples,
 )
 from priormtl.data.on_disk import StreamedMoments
-from priormtl.data.statistics import TaskStatistics, align_tasks
+from priormtl.data.statistics import TaskStatistics, align_tasks, check_statistics
 from priormtl.data.summarizing import (
     check_min_rows,
     condense,
@@ -85,4 +85,3 @@ from priormtl.data.tasks import (
     strata_of,
     to_tasks,
 )
-from priormtl.data.validating import check_statistics

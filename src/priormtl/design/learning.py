@@ -12,8 +12,8 @@ from typing import Any
 import narwhals.stable.v2 as nw
 import numpy as np
 
-from priormtl.design.calendar import CALENDAR, read_calendar
 from priormtl.design.columns import (
+    CALENDAR,
     DATE_KINDS,
     TEXTS,
     Cells,
@@ -22,6 +22,7 @@ from priormtl.design.columns import (
     holds_measurements,
     parse_months,
     parse_numbers,
+    read_calendar,
     read_cells,
     read_formats,
     refuse_strays,

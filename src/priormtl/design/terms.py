@@ -24,19 +24,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.design.calendar import WEEKDAYS, read_calendar
 from priormtl.design.columns import (
     DATE_KINDS,
     DAY,
     NUMBERS,
     SOURCE,
     TEXTS,
+    WEEKDAYS,
     Cells,
     code_texts,
     count_texts,
     find_name,
     parse_months,
     quote_name,
+    read_calendar,
     read_cells,
     refuse_strays,
     show_name,

@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import pairwise
 from operator import add
-from typing import NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.archive import Settings, pack_archive, unpack_archive
+from priormtl.data.statistics import PLAIN
 from priormtl.design import Design
 from priormtl.engines.columns import (
     Values,
@@ -58,11 +59,13 @@ from priormtl.engines.schema import (
 )
 from priormtl.exceptions import FoldsError, ModelFileError
 
+if TYPE_CHECKING:
+    from priormtl.engines.shards import Survey
+
 CELLS = 2**21  # numbers in a piece of rows: 16 MB
 FIRST_ROWS = 4096  # of the first piece, before the number of features is known
 FEWEST_ROWS = 256
 KIND = "partial statistics"
-PLAIN = ("weight", "x_mean", "y_mean", "xy", "yy")
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,24 +226,7 @@ def _recentre(partial: Partial, centre: Array) -> Partial:
     return replace(partial, parts=tuple(parts), centre=centre)
 
 
-class Read(Protocol):
-    """What is known of all rows that were read: a Partial, or a survey of rows."""
-
-    @property
-    def tasks(self) -> tuple[Hashable, ...]: ...
-    @property
-    def layout(self) -> Layout: ...
-    @property
-    def observed(self) -> Array: ...
-    @property
-    def fold_weight(self) -> Array: ...
-    @property
-    def rows(self) -> int: ...
-    @property
-    def dropped(self) -> int: ...
-
-
-def refuse_nothing(found: Read) -> None:
+def refuse_nothing(found: "Partial | Survey") -> None:
     """Fail if there are no rows, a fold has none, or a column has no values."""
     if not found.tasks:
         raise no_rows_left(found.rows, found.dropped)

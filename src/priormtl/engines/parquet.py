@@ -12,8 +12,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
-from pathlib import Path
+from contextlib import closing
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
+from priormtl._memory import memory_limit
 from priormtl.data import TaskStatistics, check_min_rows
 from priormtl.design import Design
 from priormtl.engines import batches
@@ -178,39 +178,6 @@ def refuse_beyond_memory(parts: Sequence[TaskStatistics]) -> None:
     )
 
 
-def memory_limit(root: Path = Path("/")) -> int | None:
-    """Bytes of memory that this process may use; None if the system does not say.
-
-    That is the memory of the machine or, if it is less, the limit of a control group
-    (container) of the process or of a group above it, in versions 1 and 2 of cgroups.
-    """
-    limits = []
-    with suppress(AttributeError, OSError, ValueError):
-        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    try:
-        groups = (root / "proc/self/cgroup").read_text().splitlines()
-    except (OSError, UnicodeError):
-        groups = []
-    for line in groups:
-        # hierarchy:controllers:path; version 2 has hierarchy 0 and no controllers.
-        _, controllers, path = [*line.split(":", 2), "", ""][:3]
-        if "memory" in controllers.split(","):
-            base, name = root / "sys/fs/cgroup/memory", "memory.limit_in_bytes"
-        elif not controllers:
-            base, name = root / "sys/fs/cgroup", "memory.max"
-        else:
-            continue
-        # Inside a container the path may be that of the host, which is not mounted:
-        # then only the root of the mount exists.
-        group = base / path.lstrip("/")
-        for folder in (group, *group.parents):
-            if folder.is_relative_to(base):
-                with suppress(OSError, UnicodeError):
-                    text = (folder / name).read_text().strip()
-                    limits += [int(text)] if text.isdecimal() else []  # "max": none
-    return min(limits, default=None)
-
-
 # Rows.
 
 
@@ -253,17 +220,9 @@ def read_rows(
         raise ValueError("folds and key need statistics: rows have no folds.")
     opened = open_source(source, where)
     wanted = opened.wanted(schema)
-    tables = []
-    for piece in opened.read(wanted._replace(exact={*wanted.exact, schema.target})):
-        tables.append(piece.table)
-        if advance is not None:
-            advance(piece.size)
-    try:
-        table = pa.concat_tables(tables, promote_options="permissive")
-    except pa.ArrowException as error:
-        raise DataFileError(
-            f"{opened.name} must hold columns of one type: {str(error).rstrip('.')}."
-        ) from None
+    exact = {*wanted.exact, schema.target}
+    table = opened.load(wanted._replace(exact=exact), advance)
+    assert table is not None
     with opened.locating(), naming(opened.name):
         return _encode(schema, table)
 

@@ -26,6 +26,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import IO, Any, Self
@@ -38,6 +39,7 @@ from priormtl import data
 from priormtl._arrays import Array, Index
 from priormtl._files import write_folder
 from priormtl.archive import Settings, read_archive, write_archive
+from priormtl.data.statistics import PLAIN
 from priormtl.design import Design
 from priormtl.engines import batches
 from priormtl.engines.columns import read_tasks
@@ -259,14 +261,9 @@ class Buckets:
                 bucket = self._bucket[task] = len(self._bucket) % self.spill.buckets
                 self._tasks[bucket].append(task)
         own = np.array([self._bucket[task] for task in rows.tasks], dtype=np.intp)
-        buckets = own[rows.codes]
         # Rows of a task stay together, whatever their folds.
-        order = np.lexsort((rows.codes, buckets))
-        ordered = table.take(rows.order[order])
-        ends = np.searchsorted(buckets[order], np.arange(self.spill.buckets + 1))
-        for bucket in np.unique(buckets).tolist():
-            begin, end = ends[bucket : bucket + 2].tolist()
-            self.spill.write(bucket, ordered.slice(begin, end - begin))
+        by_task = np.argsort(rows.codes, kind="stable")
+        self.spill.scatter(table, rows.order[by_task], own[rows.codes[by_task]])
 
     def tasks(self) -> Iterator[tuple[int, list[Hashable]]]:
         """Buckets that hold rows, and their tasks in order."""
@@ -318,6 +315,14 @@ class Spill:
                 str(self.folder),
             ) from None
         self.size += LENGTH.size + content.size
+
+    def scatter(self, table: pa.Table, rows: Index, buckets: Index) -> None:
+        """Write some rows of a table to their buckets, in the order given."""
+        order = np.argsort(buckets, kind="stable")
+        ordered, ends = table.take(rows[order]), np.bincount(buckets).cumsum().tolist()
+        for bucket, (begin, end) in enumerate(pairwise([0, *ends])):
+            if begin < end:
+                self.write(bucket, ordered.slice(begin, end - begin))
 
     def read(self, bucket: int) -> Iterator[pa.Table]:
         file = self._files[bucket]
@@ -386,7 +391,7 @@ class StatisticsFolder:
         counts = np.array([survey.counts[task] for task in survey.tasks], np.int64)
         arrays = self._arrays | {"counts": counts}
         if self._folds is None:
-            arrays |= {name: self._arrays[name][0] for name in batches.PLAIN}
+            arrays |= {name: self._arrays[name][0] for name in PLAIN}
         write_archive(self._folder / OTHERS, KIND, settings, arrays)
 
     def __enter__(self) -> Self:
@@ -431,7 +436,7 @@ def _build(
     xx = np.load(matrices, mmap_mode="r")
     if len(xx) != len(tasks) or not xx.flags.c_contiguous:
         raise ValueError("matrices of another order")
-    small = {name: arrays[name] for name in batches.PLAIN}
+    small = {name: arrays[name] for name in PLAIN}
     folds = settings.get("folds")
     by_fold: list[Settings] = [{**small, "xx": xx}]
     if folds is not None:

@@ -8,6 +8,7 @@ that at most two pieces of rows are held for reading.
 """
 
 import ast
+import math
 import operator
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -135,6 +136,28 @@ class Source:
                 raise unreadable(file, error, self.columns) from None
             rest = schema.empty_table().select(list(wanted.columns))
             yield Piece(file, join_tasks(rest, wanted.task), left)
+
+    def load(
+        self,
+        wanted: Wanted,
+        advance: Callable[[int], None] | None = None,
+        most_cells: float = math.inf,
+    ) -> pa.Table | None:
+        """All rows as one table; None if it has too many cells."""
+        tables, cells = [], 0
+        for piece in self.read(wanted):
+            tables.append(piece.table)
+            cells += piece.num_rows * len(wanted.columns)
+            if cells > most_cells:
+                return None
+            if advance is not None:
+                advance(piece.size)
+        try:
+            return pa.concat_tables(tables, promote_options="permissive")
+        except pa.ArrowException as error:
+            raise DataFileError(
+                f"{self.name} must hold columns of one type: {str(error).rstrip('.')}."
+            ) from None
 
     @contextmanager
     def locating(self) -> Iterator[None]:

@@ -463,13 +463,8 @@ def _spread(schema: Schema, opened: Source, spill: Spill) -> Layout:
                 layouts[number_layout(names)] = None
             else:
                 layouts[batches.read_batch(schema, table).layout] = None
-            bucket = hash_rows({schema.task: table[schema.task]}) % spill.buckets
-        order = np.argsort(bucket, kind="stable")
-        ends = np.searchsorted(bucket[order], np.arange(spill.buckets + 1)).tolist()
-        ordered = table.take(order)
-        for number in np.unique(bucket).tolist():
-            begin, end = ends[number : number + 2]
-            spill.write(number, ordered.slice(begin, end - begin))
+            hashes = hash_rows({schema.task: table[schema.task]}) % spill.buckets
+        spill.scatter(table, np.arange(len(hashes)), hashes.astype(np.intp))
     return join_all(layouts)
 
 

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from priormtl._arrays import Array, Index
 from priormtl.data import TaskData, TaskStatistics
-from priormtl.graphs import Laplacian
 from priormtl.losses.intercepts import Intercepts
+from priormtl.priors.graphs import Laplacian
 
 E = TypeVar("E", bound="Evaluation")
 

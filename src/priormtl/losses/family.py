@@ -37,10 +37,10 @@ from priormtl.data import (
     condense,
     shift_samples,
 )
-from priormtl.graphs import Laplacian
 from priormtl.losses.base import WithoutForms
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts
 from priormtl.losses.squared import SquaredFit
+from priormtl.priors.graphs import Laplacian
 
 
 def bounded_exp(eta: Array) -> Array:

@@ -11,7 +11,7 @@ from typing import ClassVar, Protocol, Self
 import numpy as np
 
 from priormtl._arrays import Array
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 
 Solver = Callable[[Array], Array]
 

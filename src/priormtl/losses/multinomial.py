@@ -33,10 +33,10 @@ from priormtl.data import (
     condense,
     shift_samples,
 )
-from priormtl.graphs import Laplacian
 from priormtl.losses.family import Family, FamilyEvaluation, FamilyFit
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts, TiedIntercepts
 from priormtl.losses.squared import SquaredFit
+from priormtl.priors.graphs import Laplacian
 
 MOST_DENSE = 400  # tied intercepts whose system is inverted as one matrix
 

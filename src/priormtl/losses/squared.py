@@ -31,9 +31,9 @@ from priormtl.data import (
     TaskStatistics,
     condense,
 )
-from priormtl.graphs import Laplacian
 from priormtl.losses.base import DeviceForm, NormalForm, SampleForm
 from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
+from priormtl.priors.graphs import Laplacian
 
 
 @dataclass(frozen=True)

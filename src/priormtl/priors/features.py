@@ -20,7 +20,6 @@ from priormtl.archive import Settings
 from priormtl.data import Moments
 from priormtl.design import Design, as_frame, column_names
 from priormtl.exceptions import DataFileError
-from priormtl.priors.edges import check_weight, line_table, plain_label, read_edges
 from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.relations import (
     Correlated,
@@ -32,6 +31,10 @@ from priormtl.priors.relations import (
     Shrunken,
     Targets,
     Tasks,
+    check_weight,
+    line_table,
+    plain_label,
+    read_edges,
 )
 from priormtl.priors.statements import (
     Common,

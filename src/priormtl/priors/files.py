@@ -33,10 +33,8 @@ import os
 import re
 import tomllib
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
-from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,129 +216,59 @@ def _check_weight(path: str, line: int, value: Any) -> float:
 
 # TOML. Its parser does not tell lines, so that names are found again in the text.
 
-# No part is tried from the middle of a name, and texts that nobody closed end with
-# their line or with the file: so time stays linear.
-BARE = r"(?<![\w-])[\w-]++"
-BASIC, LITERAL = r'"(?:\\.|[^"\\\n])*+(?:"|\\?$)', r"'[^'\n]*+(?:'|$)"
-NAME = f"(?:{BARE}|{BASIC}|{LITERAL})"
-MOST_PARTS = 20  # of a name such as near.value
-BELOW = rf"(?:[ \t]*\.[ \t]*{NAME}){{0,{MOST_PARTS}}}[ \t]*"
-SHORT = rf"(?:{BARE}|\"[^\"\n]{{0,99}}\"|'[^'\n]{{0,99}}')"
-LONG_NAME = re.compile(rf"(?:{SHORT}[ \t]*\.[ \t]*){{{MOST_PARTS + 1}}}")
-# Remarks and texts of several lines come first, since they may hold all the rest.
-TOKEN = re.compile(
-    r"(?P<skipped>#[^\n]*)"
-    r'|(?P<long>"""(?s:\\.|[^\\])*?(?:"""+|\\?\Z)|\'\'\'(?s:.)*?(?:\'\'\'+|\Z))'
-    rf"|^[ \t]*\[\[?[ \t]*(?P<head>{NAME}){BELOW}\]\]?[ \t]*(?=#|\r?$)"
-    rf"|(?P<key>{NAME})(?={BELOW}=)"
-    rf"|(?P<text>{BASIC}|{LITERAL})"
-    r"|(?P<open>[\[{])|(?P<close>[\]}])",
-    re.MULTILINE,
-)
-TEXTS = ("text", "long")
-PLACE = re.compile(r" \(at (?:line (?P<line>\d+), column \d+|end of document)\)$")
 
-
-class _Token(NamedTuple):
-    """A name, a text or a bracket in a TOML file."""
-
-    kind: str  # a group of TOKEN, or below: the head of a table in a table
-    text: str
-    line: int
-
-    @property
-    def name(self) -> str:
-        if self.text[:1] not in {'"', "'"}:
-            return self.text
-        return str(tomllib.loads(f"name = {self.text}")["name"])
-
-
-@dataclass(frozen=True)
-class TomlTable:
-    """A table of a TOML file, with the lines of its keys and texts."""
+class TomlTable(NamedTuple):
+    """A table of a TOML file: its name, its first line, and all its lines."""
 
     name: str
     line: int
-    words: Sequence[_Token] = ()
-
-    @cached_property
-    def keys(self) -> dict[str, list[int]]:
-        return _by_name(word for word in self.words if word.kind == "key")
-
-    @cached_property
-    def texts(self) -> dict[str, list[int]]:
-        return _by_name(word for word in self.words if word.kind in TEXTS)
+    lines: list[str]
 
     def line_of_key(self, key: str) -> int:
         """Line of a key, or of the table if it has no such key."""
-        return self.keys.get(key, [self.line])[0]
+        pattern = re.compile(rf"(?<![\w-])[\"']?{re.escape(key)}[\"']?[ \t]*[=.]")
+        found = (n for n, text in enumerate(self.lines) if pattern.search(text))
+        return self.line + next(found, 0)
 
     def lines_of_texts(self, texts: Iterable[str]) -> tuple[int, ...]:
         """Line of each text; repeated texts get their lines in turn."""
-        left = {text: iter(lines) for text, lines in self.texts.items()}
-        return tuple(next(left.get(text, iter(())), self.line) for text in texts)
+        left: dict[str, Iterator[int]] = {}
+        for text in texts:
+            quoted = f'"{text}"', f"'{text}'"
+            left[text] = iter(
+                [
+                    self.line + n
+                    for n, line in enumerate(self.lines)
+                    for _ in range(sum(map(line.count, quoted)))
+                ]
+            )
+        return tuple(next(left[text], self.line) for text in texts)
 
 
 def find_tables(text: str) -> list[TomlTable]:
     """Tables of a valid TOML file; the first, before any head, has no name."""
-    tokens = list(_tokens(text))
-    heads = list[int]()
-    for place, token in enumerate(tokens):
+    head = re.compile(r"\s*\[\[?\s*[\"']?([\w-]+)[\"']?\s*(\.[^]]*)?\]\]?\s*(#.*)?")
+    tables = [TomlTable("", 1, [])]
+    for number, line in enumerate(text.splitlines(), 1):
+        match = head.fullmatch(line)
         # A table such as [near.value] belongs to the [[near]] above it.
-        if token.kind == "head" or (
-            token.kind == "below"
-            and not (heads and tokens[heads[-1]].name == token.name)
-        ):
-            heads.append(place)
-    ends = [*heads, len(tokens)]
-    first = TomlTable("", 1, tokens[: ends[0]])
-    others = [
-        TomlTable(tokens[begin].name, tokens[begin].line, tokens[begin + 1 : end])
-        for begin, end in pairwise(ends)
-    ]
-    return [first, *others]
-
-
-def _by_name(words: Iterable[_Token]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for word in words:
-        found.setdefault(word.name, []).append(word.line)
-    return found
+        if match and not (match[2] and match[1] == tables[-1].name):
+            tables.append(TomlTable(match[1], number, []))
+        tables[-1].lines.append(line)
+    return tables
 
 
 def line_of_fault(text: str, error: tomllib.TOMLDecodeError) -> tuple[int, str]:
     """Line of a syntax error in TOML, and what is wrong there."""
-    words = str(error)
-    place = PLACE.search(words)
-    reason = words[: place.start()] if place else words
-    if place and place["line"]:
-        return int(place["line"]), reason
-    # An error at the end: the last bracket that was not closed, or the last line.
-    opened: list[int] = []
-    for token in _tokens(text):
-        if token.kind == "open":
-            opened.append(token.line)
-        elif token.kind == "close" and opened:
-            opened.pop()
-    return (opened[-1] if opened else max(1, len(text.splitlines()))), reason
-
-
-def _tokens(text: str) -> Iterator[_Token]:
-    line, seen = 1, 0
-    for match in TOKEN.finditer(text):
-        kind = str(match.lastgroup)
-        start = match.start(kind)
-        line, seen = line + text.count("\n", seen, start), start
-        is_below = kind == "head" and "." in text[match.end(kind) : match.end()]
-        yield _Token("below" if is_below else kind, match[kind], line)
+    reason, _, place = str(error).rpartition(" (at ")
+    if match := re.match(r"line (\d+)", place):
+        return int(match[1]), reason
+    # At the end of the file: the last statement is not complete.
+    begun = [n for n, line in enumerate(text.splitlines(), 1) if "=" in line]
+    return max(begun, default=1), reason
 
 
 def _read_toml(path: str, text: str) -> Iterator[Relation]:
-    long = LONG_NAME.search(text)  # the parser takes a time that is quadratic in them
-    if long is not None:
-        line = text.count("\n", 0, long.start()) + 1
-        words = f"names must have at most {MOST_PARTS} parts between dots."
-        raise _wrong(path, line, words)
     try:
         content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -370,7 +298,8 @@ def _find_place(places: Sequence[TomlTable], kind: str, number: int = 0) -> Toml
     named = [place for place in places if place.name == kind]
     if number < len(named):
         return named[number]
-    return replace(places[0], line=places[0].line_of_key(kind))
+    line = places[0].line_of_key(kind)
+    return TomlTable(kind, line, places[0].lines[line - 1 :])
 
 
 def _read_table(path: str, kind: str, table: Settings, place: TomlTable) -> Relation:

@@ -8,13 +8,13 @@ into pairs of positions or rows of D, and describes itself in lines of a table.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, pairwise
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import csr_array
+from scipy.sparse import coo_array, csr_array, issparse, triu
 
 from priormtl._arrays import Array, Index
 from priormtl.archive import Settings
@@ -22,12 +22,15 @@ from priormtl.data import Moments, pooled_variance, unnamed_feature
 from priormtl.design import Design
 from priormtl.design.columns import find_name
 from priormtl.exceptions import unknown_name
-from priormtl.priors.edges import MOST_TERMS, Line
-from priormtl.rendering import spell_number
+from priormtl.rendering import Table, TableRow, TextCell, spell_number
 
+MOST_SHOWN = 20  # lines of a table
+MOST_TERMS = 4  # names in a line
 BLOCK_CELLS = 2**22  # correlations computed in one go: 32 MB
 
 Tasks = Sequence[Hashable]
+Line = tuple[str, str, str]  # what is related, how, how strongly
+Edge = tuple[Hashable, Hashable, float]
 
 
 class Targets(NamedTuple):
@@ -460,3 +463,78 @@ def _numbered(first: Index, second: Index, sign: Array, weight: float) -> Pairs:
         tuple(sign.tolist()),
         (weight,) * len(first),
     )
+
+
+# What feature and task priors share: reading graphs, and tables for notebooks.
+
+
+def read_edges(graph: object) -> list[Edge]:
+    """Edges (a, b, weight) of a graph; an adjacency matrix gives positions."""
+    if hasattr(graph, "edges") and callable(graph.edges):
+        edges = graph.edges(data="weight", default=1.0)
+        return [_edge(edge) for edge in edges]
+    if issparse(graph) or isinstance(graph, np.ndarray):
+        return _adjacency_edges(graph)
+    if isinstance(graph, Iterable) and not isinstance(graph, str):
+        return [_edge(edge) for edge in graph]
+    raise TypeError(
+        "graph must be an edge list, an adjacency matrix or a networkx graph: got "
+        f"{type(graph).__name__}."
+    )
+
+
+def _edge(edge: Any) -> Edge:
+    if isinstance(edge, str) or not hasattr(edge, "__len__") or len(edge) not in (2, 3):
+        raise ValueError(
+            f"an edge must be (first, second) or (first, second, weight): got {edge!r}."
+        )
+    weight = float(edge[2]) if len(edge) == 3 else 1.0
+    if not np.isfinite(weight):
+        raise ValueError(f"an edge must have a finite weight: got {edge!r}.")
+    return plain_label(edge[0]), plain_label(edge[1]), weight
+
+
+def _adjacency_edges(matrix: object) -> list[Edge]:
+    adjacency = coo_array(matrix, dtype=np.float64)
+    if adjacency.ndim != 2 or adjacency.shape[0] != adjacency.shape[1]:
+        raise ValueError(
+            f"an adjacency matrix must be square: got shape {adjacency.shape}."
+        )
+    if not np.all(np.isfinite(adjacency.data)):
+        raise ValueError("an adjacency matrix must be finite.")
+    if abs(adjacency - adjacency.T).max() > 0:
+        raise ValueError(
+            "an adjacency matrix must be symmetric: relations have no direction."
+        )
+    upper = triu(adjacency, format="coo")
+    return [
+        (int(a), int(b), float(w))
+        for a, b, w in zip(*upper.coords, upper.data, strict=True)
+        if w != 0
+    ]
+
+
+def plain_label(label: object) -> Hashable:
+    """NumPy scalars as Python ones, so that labels compare and save alike."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, bool) or not isinstance(value, Hashable):
+        raise ValueError(f"a name must be text or a position: got {label!r}.")
+    return value
+
+
+def check_weight(weight: float, name: str = "weight") -> float:
+    if not np.isfinite(weight) or weight <= 0:
+        raise ValueError(f"{name} must be positive and finite: got {weight!r}.")
+    return float(weight)
+
+
+def line_table(title: str, lines: Iterator[Line], total: int, what: str) -> Table:
+    """Table of the first lines of a prior, which may hold millions."""
+    rows = [
+        TableRow(label, tuple(map(TextCell, cells)))
+        for label, *cells in islice(lines, MOST_SHOWN)
+    ]
+    more = total - len(rows)
+    notes = (f"… and {more} more {what}.",) if more > 0 else ()
+    first = "features" if what == "relations" else "tasks"
+    return Table(title, (first, "relation", "weight"), tuple(rows), "llr", notes)

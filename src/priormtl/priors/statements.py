@@ -18,12 +18,14 @@ from priormtl.archive import Settings
 from priormtl.data import Moments, from_plain, to_plain
 from priormtl.design import Design
 from priormtl.design.columns import find_name
-from priormtl.priors.edges import MOST_TERMS, Line, plain_label
 from priormtl.priors.relations import (
+    MOST_TERMS,
+    Line,
     Part,
     Tasks,
     feature_name,
     find_features,
+    plain_label,
 )
 from priormtl.rendering import spell_number
 

@@ -23,8 +23,9 @@ from priormtl._lazy import cached_property
 from priormtl.archive import Settings
 from priormtl.data import SEPARATOR, from_plain, to_plain
 from priormtl.exceptions import DataFileError, suggest, unknown_name
-from priormtl.graphs import Laplacian
-from priormtl.priors.edges import (
+from priormtl.priors.files import PriorFile, read_prior_file
+from priormtl.priors.graphs import Laplacian
+from priormtl.priors.relations import (
     MOST_TERMS,
     Line,
     check_weight,
@@ -32,7 +33,6 @@ from priormtl.priors.edges import (
     plain_label,
     read_edges,
 )
-from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.rendering import Table, count_words, spell_number, to_notebook
 
 TASK_WORDS = ("chain", "mean", "nested")

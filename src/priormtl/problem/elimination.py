@@ -16,7 +16,7 @@ from scipy.sparse.csgraph import connected_components
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import svds
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 
 DENSE_SIZE = 1000
 

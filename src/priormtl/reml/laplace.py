@@ -38,8 +38,8 @@ from priormtl.data import (
     condense,
 )
 from priormtl.design import Crossed
-from priormtl.graphs import Laplacian
 from priormtl.losses import FamilyEvaluation, FamilyFit, TiedIntercepts
+from priormtl.priors.graphs import Laplacian
 from priormtl.reml.restricted import LARGEST, Laplace
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (

@@ -30,7 +30,7 @@ from scipy.linalg import blas, lapack
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem.elimination import Elimination, Factor, GroundedGraph, TieGraph
 
 Mask = np.ndarray[Any, np.dtype[np.bool_]]

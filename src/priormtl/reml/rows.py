@@ -16,8 +16,8 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.data import CentredSamples, Moments, StackedRows
-from priormtl.graphs import Laplacian
 from priormtl.losses import Intercepts, TiedIntercepts
+from priormtl.priors.graphs import Laplacian
 from priormtl.reml.arrow import Vectors
 from priormtl.reml.drift import Drift, estimate_drift
 from priormtl.reml.mixed import (

@@ -27,13 +27,13 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.data import Moments, pooled_variance
 from priormtl.exceptions import TooLargeError
-from priormtl.graphs import Laplacian
 from priormtl.losses import (
     FreeIntercepts,
     Intercepts,
     SquaredFit,
     TiedIntercepts,
 )
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem.elimination import Elimination, TieGraph
 from priormtl.reml.models import (
     Derivatives,

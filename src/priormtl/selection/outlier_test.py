@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from scipy.special import chdtri, digamma, fdtrc, gammaln, polygamma
 
 from priormtl._arrays import Array, Index
-from priormtl.graphs import Laplacian
 from priormtl.losses import FreeIntercepts, SquaredFit
 from priormtl.model import Solver
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Problem
 from priormtl.problem.elimination import Elimination, TieGraph
 

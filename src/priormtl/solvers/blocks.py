@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
 from priormtl._arrays import Array, Index, tasks_last
-from priormtl.graphs import Laplacian
 from priormtl.penalties import RowSeparable
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import NormalForm, Problem, SampleForm
 
 SMALL_GRAM = 2**19  # numbers: 4 MB

@@ -33,7 +33,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl._numerics import ROUNDING, TINY, VANISHING, line_search
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Point, Problem
 
 try:

@@ -21,8 +21,8 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl._lazy import cached_property
 from priormtl._numerics import ROUNDING, SUFFICIENT, VANISHING, line_search
-from priormtl.graphs import Laplacian
 from priormtl.penalties import Factors, Nuclear
+from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Point, Problem
 from priormtl.solvers.first_order import initial_curvature
 from priormtl.solvers.splitting import Iterate, Splitting, adapt_rho

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from instances import random_blocks
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.solvers.kernels import rows as kernels
 from priormtl.solvers.kernels.rows import LOOSE, lay_out_graph
 from priormtl.solvers.layouts import TaskBlocks

@@ -20,7 +20,7 @@ from numba.extending import overload
 
 from priormtl._arrays import Array, Index
 from priormtl._numerics import ROUNDING, TINY
-from priormtl.graphs import Laplacian
+from priormtl.priors.graphs import Laplacian
 from priormtl.solvers.kernels import compiled, in_place, inlined
 
 LOOSE, CHAIN, GROUP, TREE, COMMON = 0, 1, 2, 3, 4
