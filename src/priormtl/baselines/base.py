@@ -121,9 +121,9 @@ class Baseline(MultiTaskEstimator):
     standardize: bool = False
     task: object = None
 
-    @abstractmethod
     def _bind(self, data: TaskData) -> Bound:
         """What is computed from the data once for all settings of ``_suggest``."""
+        return bind_loss(self, data)
 
     @abstractmethod
     def _follow(self, bound: Bound, strengths: Sequence[float]) -> Iterable[Outcome]:
@@ -279,6 +279,14 @@ def describe(
         {"dual_gap_": certificate.gap, **learned},
         None if solved else shortfall,
         parts,
+    )
+
+
+def explain_gap(gap: float, tol: float, objective: float, n_iter: int) -> str:
+    """Why a gap relative to the objective reached is no solution."""
+    return (
+        f"the duality gap is {gap:.3g}, above tol={tol:g} times the objective "
+        f"{objective:.3g}, after {n_iter} iterations; raise max_iter or tol."
     )
 
 

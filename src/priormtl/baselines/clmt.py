@@ -121,9 +121,8 @@ class _CLMT(base.Baseline):
 
     def _bind(self, data: TaskData) -> base.Fit:
         # Linear systems can be smaller for samples.
-        return base.bind_loss(
-            self, data, grams=not (self._alternates or self._is_fixed)
-        )
+        by_rows = self._alternates or self._is_fixed
+        return base.bind_loss(self, data, grams=not by_rows)
 
     def _problem(self, fit: base.Fit) -> Problem:
         penalty: Penalty
@@ -166,9 +165,8 @@ class _CLMT(base.Baseline):
                 return solvers.Fista(restart=True)
             # One linear system: an alternation with constant A.
             A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
-            return coupling.Alternation(
-                coupling.check_alternation(problem), A, lambda W: A
-            )
+            ridge = coupling.check_alternation(problem)
+            return coupling.Alternation(ridge, A, lambda W: A)
         if self._alternates:
             # The authors' alternation, from the identity.
             penalty, ridge = self._kernel_penalty, coupling.check_alternation(problem)
@@ -200,11 +198,9 @@ class _CLMT(base.Baseline):
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         strengths = coupling.decades(self._problem(bound).lam_max or 1.0, 3.5, n)
-        if self._is_fixed:
-            return list(base.crossed([{}], "lam", strengths))
-        return list(
-            base.crossed([{}], "lam", map(self._kernel_penalty.lam_of, strengths))
-        )
+        if not self._is_fixed:
+            strengths = np.array([self._kernel_penalty.lam_of(x) for x in strengths])
+        return list(base.crossed([{}], "lam", strengths))
 
 
 class CLMT(RegressionTasks, _CLMT):

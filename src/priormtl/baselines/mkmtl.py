@@ -256,10 +256,7 @@ class _MKMTL(base.Baseline):
             primal = unit * found.certificate.primal
             gap = unit * close.gap
             if found.reason is solvers.StopReason.MAX_ITER:
-                shortfall = (
-                    f"the duality gap is {gap:.3g}, above tol={tol:g} times the "
-                    f"objective {primal:.3g}; raise max_iter or tol."
-                )
+                shortfall = base.explain_gap(gap, tol, primal, found.n_iter)
             learned = {
                 "dual_gap_": gap,
                 "kernel_weights_": norm.weights(found.coef),
@@ -279,12 +276,10 @@ class _MKMTL(base.Baseline):
         outer = [{**bound.plan, name: value} for value in values[: max(1, n // 4)]]
         count = max(1, n // len(outer))
         # Four decades of C for rows of weight one; one or two values are off the ends.
-        share = (
-            np.linspace(0.0, 1.0, count) if count > 2 else np.arange(0.5, count) / count
-        )
-        return list(
-            base.crossed(outer, "C", 10.0 ** (4.0 * share - 1.0) / bound.row_weight)
-        )
+        middles = np.arange(0.5, count) / count
+        share = np.linspace(0.0, 1.0, count) if count > 2 else middles
+        grid = 10.0 ** (4.0 * share - 1.0) / bound.row_weight
+        return list(base.crossed(outer, "C", grid))
 
 
 class MKMTL(RegressionTasks, _MKMTL):

@@ -32,7 +32,6 @@ from priormtl import solvers
 from priormtl._arrays import Array, Index
 from priormtl.baselines import base
 from priormtl.checks import check_count, check_strength, check_tolerance
-from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import Evaluation
 from priormtl.penalties import L21
@@ -204,8 +203,8 @@ def stationarity(fit: base.Fit, penalty: JointPenalty, W: Array) -> float:
     p, k = penalty.p, penalty.k
     norms = np.abs(W) ** p
     sums = norms.sum(axis=1, keepdims=True)
-    shares = np.divide(norms, sums, out=np.zeros_like(norms), where=sums > 0)
-    slopes = p * k / (p + k) * penalty.row_values(W)[:, np.newaxis] * shares
+    costs = penalty.row_values(W)[:, np.newaxis]
+    slopes = p * k / (p + k) * costs * _divide(norms, sums)
     unit = fit.evaluate(np.zeros_like(W)).value
     total = float(np.abs(W * fit.evaluate(W).gradient + slopes).sum())
     return total / unit if unit > 0 else 0.0
@@ -222,9 +221,6 @@ class _MMTFL(base.Baseline):
     tol: float = 1e-6
     max_iter: int = 1000
 
-    def _bind(self, data: TaskData) -> base.Fit:
-        return base.bind_loss(self, data)
-
     def _follow(
         self, bound: base.Fit, strengths: Sequence[float]
     ) -> Iterator[base.Outcome]:
@@ -236,7 +232,7 @@ class _MMTFL(base.Baseline):
         if (p, k) == (2, 2):
             yield from self._solve_convex(bound, lams)
             return
-        for lam in lams:
+        for lam in lams:  # without penalty all pairs are convex
             if lam > 0:
                 yield self._alternate(bound, JointPenalty(p, k, lam))
             else:
@@ -263,14 +259,12 @@ class _MMTFL(base.Baseline):
             f"the last of {n_iter} iterations still lowered the objective by more "
             f"than tol={tol:g} times {objective:.3g}; raise max_iter or tol."
         )
-        residual = stationarity(fit, penalty, W)
-        learned = {"shared_": penalty.shared(W), "residual_": residual}
+        learned = {"shared_": penalty.shared(W), "dual_gap_": np.nan}
+        learned["residual_"] = stationarity(fit, penalty, W)
         intercept = fit.intercept_at_zero(fit.evaluate(W))
         model = base.LinearModel(np.ascontiguousarray(W.T), intercept)
         missed = None if converged else shortfall
-        return base.Outcome(
-            model, objective, n_iter, {"dual_gap_": np.nan, **learned}, missed
-        )
+        return base.Outcome(model, objective, n_iter, learned, missed)
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         slopes = bound.evaluate(np.zeros(bound.shape)).gradient

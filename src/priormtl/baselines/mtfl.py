@@ -191,13 +191,10 @@ class _MTFL(base.Baseline):
         mean_share = checks.check_positive("mean_share", self.mean_share)
         if mean_share > 1.0:
             raise ValueError(f"mean_share must be at most 1: got {self.mean_share!r}.")
-        norm = self._norm(
-            bound, mean_share, checks.check_positive("growth", self.growth)
-        )
-        tol, most = (
-            checks.check_tolerance(self.tol),
-            checks.check_count("max_iter", self.max_iter),
-        )
+        growth = checks.check_positive("growth", self.growth)
+        norm = self._norm(bound, mean_share, growth)
+        tol = checks.check_tolerance(self.tol)
+        most = checks.check_count("max_iter", self.max_iter)
         point, fit = None, bound.rotated.fit
         for C in strengths:
             problem = LatticeProblem(bound.rotated, norm, checks.check_positive("C", C))
@@ -214,11 +211,7 @@ class _MTFL(base.Baseline):
             }
             shortfall = None
             if not problem.is_solved(point, tol):
-                shortfall = (
-                    f"the duality gap is {point.gap:.3g}, above tol={tol:g} times the "
-                    f"objective {point.objective:.3g}, after {n_iter} iterations; "
-                    "raise max_iter or tol."
-                )
+                shortfall = base.explain_gap(point.gap, tol, point.objective, n_iter)
             W = np.ascontiguousarray(point.ridge.coef.T)
             coef = np.ascontiguousarray(bound.rotated.to_features(W.T))
             model = base.LinearModel(coef, fit.intercept_at_zero(fit.evaluate(W)))

@@ -81,22 +81,18 @@ class _MTRL(base.Baseline):
                 couple(np.eye(m) / m),
                 lambda W: couple(relationship_step(W)),
             )
-        return (
-            solvers.default_method(problem)
-            if problem.lam == 0
-            else solvers.Fista(restart=True)
-        )
+        if problem.lam == 0:
+            return solvers.default_method(problem)
+        return solvers.Fista(restart=True)
 
     def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
         rules = base.stop_rules(method, self.tol, self.max_iter)
         if self._alternates:
-            return [*rules, solvers.max_iter(coupling.MOST_ALTERNATIONS)]
-        # Newton steps (lam = 0) that do not reduce the gap are rounding.
-        return (
-            [*rules, solvers.no_progress(coupling.MOST_IDLE_STEPS)]
-            if method.check_every == 1
-            else rules
-        )
+            rules.append(solvers.max_iter(coupling.MOST_ALTERNATIONS))
+        elif method.check_every == 1:
+            # Newton steps (lam = 0) that do not reduce the gap are rounding.
+            rules.append(solvers.no_progress(coupling.MOST_IDLE_STEPS))
+        return rules
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)

@@ -25,7 +25,6 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl.baselines import base
 from priormtl.checks import check_strength
-from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import SumFit
 from priormtl.penalties import Columns, Dirty, Nuclear, Penalty, Robust, halve
@@ -56,9 +55,6 @@ class _TwoParts(base.Baseline):
     ratio: float | None = None
     tol: float = 1e-6
     max_iter: int = 10_000
-
-    def _bind(self, data: TaskData) -> base.Fit:
-        return base.bind_loss(self, data)
 
     def _follow(
         self, bound: base.Fit, strengths: Sequence[float]
