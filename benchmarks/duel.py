@@ -5,7 +5,7 @@ from functools import partial
 from typing import NamedTuple
 
 from benchmarks.ours import minimise, solution_gap
-from benchmarks.report import Bar, Section, Table, milliseconds, times
+from benchmarks.report import Bar, Report, Section, Table, milliseconds, times
 from benchmarks.timing import geometric_mean, side_by_side
 from priormtl.problem import Problem
 
@@ -56,6 +56,16 @@ def duel_bar(goal: str, duels: list[Duel], least: float) -> Bar:
     mean = geometric_mean(duel.ratio for duel in duels)
     words = f"least {times(worst.ratio)}× ({worst.name}), mean {times(mean)}×"
     return Bar(goal, words, worst.ratio >= least)
+
+
+def duel_report(
+    title: str, note: str, problems: Iterable[tuple[str, Problem]], repeats: int
+) -> Report:
+    """Ours against FISTA, which must take five times as long on each problem."""
+    duels = fight(problems, "fista", repeats)
+    bars = [duel_bar("≥ 5× faster than `fista` to 1e-6", duels, 5.0)]
+    numbers = {duel.name: duel for duel in duels}
+    return Report(title, note, bars, [duel_section(duels, "fista")], numbers)
 
 
 def duel_section(

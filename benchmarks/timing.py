@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from math import exp, isfinite, log
-from time import perf_counter, process_time
+from time import process_time
 from typing import Any, Self
 
 LONG_ENOUGH = 8.0  # seconds after which nothing is repeated
@@ -51,11 +51,6 @@ def side_by_side(
 def cpu_seconds(action: Action, repeats: int) -> Seconds:
     """CPU time of a call; others on the machine do not count."""
     return side_by_side({"": action}, repeats)[""]
-
-
-def wall_seconds(action: Action, repeats: int) -> Seconds:
-    """Time of a call by the clock on the wall."""
-    return side_by_side({"": action}, repeats, perf_counter)[""]
 
 
 def geometric_mean(values: Iterable[float]) -> float:

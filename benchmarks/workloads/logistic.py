@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks import tables
-from benchmarks.duel import duel_bar, duel_section, fight
+from benchmarks.duel import duel_report
 from benchmarks.report import Report
 from benchmarks.workloads.images import grid_problem
 from priormtl.data import centre_samples
@@ -18,15 +18,11 @@ SHARES = (0.1, 0.02)
 
 def measure(quick: bool) -> Report:
     """School above or below the median, and pairs of digits."""
-    duels = fight(problems(quick), "fista", 1 if quick else 3)
-    goal = "≥ 5× faster than `fista` to 1e-6"
     note = (
         "School: natural prior of ten pairs (θ = 10), chain (ε = 1). MNIST: 45 pairs "
         "of digits, grid prior (θ = 1), chain (ε = 1). Free intercepts."
     )
-    bars = [duel_bar(goal, duels, 5.0)]
-    numbers = {duel.name: duel for duel in duels}
-    return Report(TITLE, note, bars, [duel_section(duels, "fista")], numbers)
+    return duel_report(TITLE, note, problems(quick), 1 if quick else 3)
 
 
 def problems(quick: bool) -> Iterator[tuple[str, Problem]]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from benchmarks import tables
-from benchmarks.duel import duel_bar, duel_section, fight
+from benchmarks.duel import duel_report
 from benchmarks.report import Report
 from priormtl.data import TaskData, summarize_tasks
 from priormtl.losses import FreeIntercepts, Squared
@@ -17,12 +17,8 @@ SHARES = (0.9, 0.5, 0.3, 0.1, 0.01, 0.001)
 
 def measure(quick: bool) -> Report:
     """School and Sarcos over strengths."""
-    duels = fight(problems(quick), "fista", 3 if quick else 7)
-    goal = "≥ 5× faster than `fista` to 1e-6"
     note = "Squared loss, chain of tasks (ε = 1), free intercepts, features scaled."
-    bars = [duel_bar(goal, duels, 5.0)]
-    numbers = {duel.name: duel for duel in duels}
-    return Report(TITLE, note, bars, [duel_section(duels, "fista")], numbers)
+    return duel_report(TITLE, note, problems(quick), 3 if quick else 7)
 
 
 def problems(quick: bool) -> Iterator[tuple[str, Problem]]:

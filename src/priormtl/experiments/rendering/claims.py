@@ -54,6 +54,16 @@ def _judge_share(count: int, total: int) -> str:
     return HELD if count > total / 2 else MIXED if count > total / 5 else FAILED
 
 
+def _find(
+    kept: Sequence[bool],
+    parts: Sequence[str],
+    text: str,
+    judge: Callable[[Sequence[bool]], str] = lambda kept: HELD if all(kept) else FAILED,
+) -> Finding | None:
+    """A finding with its parts in the text; None where nothing was measured."""
+    return Finding(judge(kept), text.format("; ".join(parts))) if parts else None
+
+
 def _list(names: Sequence[str]) -> str:
     return f" ({', '.join(names)})" if names else ""
 
@@ -97,14 +107,12 @@ def _judge_constants(results: Results) -> Finding | None:
         papers = (1.0 - rate) ** 2
         kept.append(papers <= exact * (1.0 + 1e-6))
         parts.append(f"{problem}: {papers:.2g} and {exact:.2g}")
-    if not parts:
-        return None
     text = (
-        "σ/L by the paper's constants and by the eigenvalues of the Hessian: "
-        f"{'; '.join(parts)}. Where the first is larger, σ or L is no bound: the "
-        "paper's σ contains epsilon, and its L need not be a bound from three tasks on."
+        "σ/L by the paper's constants and by the eigenvalues of the Hessian: {}. Where "
+        "the first is larger, σ or L is no bound: the paper's σ contains epsilon, and "
+        "its L need not be a bound from three tasks on."
     )
-    return Finding(HELD if all(kept) else FAILED, text)
+    return _find(kept, parts, text)
 
 
 def _judge_rate(results: Results, algorithm: str, bound: str) -> Finding | None:
@@ -129,10 +137,7 @@ def _judge_rate(results: Results, algorithm: str, bound: str) -> Finding | None:
         if run["excess"][-1] > run["start"][0]:
             where += f", diverged at {run['iteration'][-1]:.0f}"
         parts.append(f"{problem}: {where}")
-    if not parts:
-        return None
-    text = f"Excess against the bound: {'; '.join(parts)}."
-    return Finding(HELD if all(kept) else FAILED, text)
+    return _find(kept, parts, "Excess against the bound: {}.")
 
 
 def _judge_descent(results: Results) -> Finding | None:
@@ -142,10 +147,8 @@ def _judge_descent(results: Results) -> Finding | None:
             rise = np.diff(run["excess"]).max(initial=0.0)
             kept.append(rise <= ROUNDING * run["start"][0])
             parts.append(f"{name} on {problem}")
-    if not parts:
-        return None
-    text = f"Objective at the iterations kept of {', '.join(parts)} (Figure 1)."
-    return Finding(HELD if all(kept) else FAILED, text)
+    text = "Objective at the iterations kept of {} (Figure 1)."
+    return _find(kept, [", ".join(parts)] if parts else [], text)
 
 
 NEAR = 1e-6  # excess at which a race ends, relative to the start
@@ -196,15 +199,13 @@ def _judge_stopping(results: Results) -> Finding | None:
                 near[-1] = share <= NEAR
                 text = f"{run['iteration'][first]:.0f} ({share:.0e})"
             words.setdefault(problem, []).append(f"{name} {text}")
-    if not near:
-        return None
     parts = [f"{problem}: {', '.join(each)}" for problem, each in words.items()]
     text = (
         f"First iteration that changes the objective by less than {SMALL_CHANGE:g}, "
-        f"and its excess relative to the start: {'; '.join(parts)}. Near the optimum: "
-        f"at most {NEAR:g}."
+        f"and its excess relative to the start: {{}}. Near the optimum: at most "
+        f"{NEAR:g}."
     )
-    return Finding(_judge_all(near), text)
+    return _find(near, parts, text, _judge_all)
 
 
 # Tables.
@@ -436,10 +437,8 @@ def _judge_areas(results: Results) -> Finding | None:
             f"{DATASETS[dataset]} {ours.mean:.1f} ± {ours.sd:.1f}, ± "
             f"{by_task.std(ddof=1):.1f} over tasks (paper {paper.mean} ± {paper.sd})"
         )
-    if not parts:
-        return None
-    text = f"Area under the curves of the natural prior: {'; '.join(parts)}."
-    return Finding(_judge_all(kept), text)
+    text = "Area under the curves of the natural prior: {}."
+    return _find(kept, parts, text, _judge_all)
 
 
 INSENSITIVE = 5.0  # points
@@ -467,10 +466,8 @@ def _judge_calm(results: Results) -> Finding | None:
         if calm < len(lams):
             words += f", down to {ends[calm][0]:.1f} at {lams[calm]:g}"
         parts.append(f"{surface.title}: {words}")
-    if not parts:
-        return None
-    text = f"For all theta and epsilon from 1 to 100: {'; '.join(parts)} (Figure 3)."
-    return Finding(_judge_all(kept), text)
+    text = "For all theta and epsilon from 1 to 100: {} (Figure 3)."
+    return _find(kept, parts, text, _judge_all)
 
 
 def _judge_lam(results: Results) -> Finding | None:
