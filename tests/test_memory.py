@@ -2,7 +2,7 @@
 
 import pytest
 
-from priormtl._memory import UNKNOWN, free_bytes
+from priormtl._machine import UNKNOWN, free_bytes
 
 MEMINFO = "MemTotal: 9000 kB\nMemAvailable: 8000 kB\n"
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from priormtl._processes import leaving_interrupts
+from priormtl._machine import leaving_interrupts
 
 pytestmark = pytest.mark.skipif(
     not hasattr(signal, "pthread_sigmask"), reason="needs signal masks"

@@ -11,7 +11,7 @@ from benchmarks.large import memory, reset_peak
 from benchmarks.ours import minimise
 from benchmarks.report import Bar, Plot, Report, Section, Table, milliseconds, times
 from benchmarks.timing import cpu_seconds
-from priormtl._memory import free_bytes
+from priormtl._machine import free_bytes
 from priormtl.data import StackedRows, TaskStatistics, from_codes, summarize_tasks
 from priormtl.losses import FreeIntercepts, Squared
 from priormtl.penalties import L21

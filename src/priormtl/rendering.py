@@ -132,13 +132,22 @@ class Tabled(ABC):
     @abstractmethod
     def _tables(self) -> Sequence[Table]: ...
 
+    def _opening(self) -> Sequence[str]:
+        """Sentences before the tables."""
+        return ()
+
     def to_text(self) -> str:
         """Plain text, for terminals."""
-        return "\n".join(map(to_text, self._tables()))
+        tables = "\n".join(map(to_text, self._tables()))
+        opening = "\n".join(self._opening())
+        return f"{opening}\n\n{tables}".rstrip() if opening else tables
 
     def to_html(self) -> str:
         """HTML tables, for any page."""
-        return "".join(map(to_html, self._tables()))
+        return self._html_opening() + "".join(map(to_html, self._tables()))
+
+    def _html_opening(self) -> str:
+        return "".join(f"<p>{escape(line)}</p>" for line in self._opening())
 
     def to_latex(self) -> str:
         r"""LaTeX tables with booktabs rules.
@@ -147,7 +156,8 @@ class Tabled(ABC):
         ``\usepackage[T1]{fontenc}``. Names beyond Latin and Greek letters need XeLaTeX
         or LuaLaTeX and a font that has them.
         """
-        return "\n".join(map(to_latex, self._tables()))
+        opening = "".join(f"{in_latex(line)}\n\n" for line in self._opening())
+        return opening + "\n".join(map(to_latex, self._tables()))
 
     def to_markdown(self) -> str:
         """Markdown tables."""
@@ -160,7 +170,7 @@ class Tabled(ABC):
         return self.to_text()
 
     def _repr_html_(self) -> str:
-        return to_notebook(self._tables())
+        return self._html_opening() + to_notebook(self._tables())
 
 
 # Plain text

@@ -20,7 +20,7 @@ from drawn_tables import (
     summarize_naively,
     to_arrow,
 )
-from priormtl._memory import memory_limit
+from priormtl._machine import memory_limit
 from priormtl.data import align_tasks, from_labels, summarize_tasks
 from priormtl.engines import batches, open_source, read_rows, summarize
 from priormtl.engines import parquet as engine

@@ -7,13 +7,12 @@ whether the prior helped, and which relations the data contradict.
 
 import json
 from dataclasses import asdict, dataclass, fields, replace
-from html import escape
 from math import isnan
 from typing import Any
 
 from priormtl._arrays import Array
 from priormtl.design import build_frame, find_frame_library
-from priormtl.rendering import Table, Tabled, build_table, in_latex, in_markdown
+from priormtl.rendering import Table, Tabled, build_table, in_markdown
 from priormtl.rendering import to_json as dump_json
 
 KINDS = {
@@ -167,30 +166,10 @@ class PriorAudit(Tabled):
             )
         return lines
 
-    def to_text(self) -> str:
-        """Sentences, then plain tables, for terminals."""
-        opening = "\n".join(self._opening())
-        return f"{opening}\n\n{super().to_text()}".rstrip()
-
-    def to_html(self) -> str:
-        """Sentences, then tables, for any page."""
-        return self._html_opening() + super().to_html()
-
-    def to_latex(self) -> str:
-        r"""Sentences, then floats; see ``ModelSummary.to_latex`` for what they need."""
-        opening = "\n\n".join(map(in_latex, self._opening()))
-        return f"{opening}\n\n{super().to_latex()}"
-
     def to_markdown(self) -> str:
         """The audit as a page of Markdown."""
         opening = [f"- {in_markdown(line)}" for line in self._opening()]
         return "\n".join(["# Prior audit", "", *opening, "", super().to_markdown()])
-
-    def _repr_html_(self) -> str:
-        return self._html_opening() + super()._repr_html_()
-
-    def _html_opening(self) -> str:
-        return "".join(f"<p>{escape(line)}</p>" for line in self._opening())
 
 
 def _row(relation: RelationAudit) -> tuple[str, ...]:

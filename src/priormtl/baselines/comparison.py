@@ -28,7 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from priormtl import data, design, estimators
 from priormtl._arrays import Array, Index, Matrix
-from priormtl._processes import leaving_interrupts
+from priormtl._machine import leaving_interrupts
 from priormtl.baselines import usual
 from priormtl.baselines.tuned import (
     BASELINES,

@@ -20,7 +20,7 @@ import pyarrow as pa
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
-from priormtl._memory import memory_limit
+from priormtl._machine import memory_limit
 from priormtl.data import TaskStatistics, check_min_rows
 from priormtl.design import Design
 from priormtl.engines import batches

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 from priormtl._files import remove_leftovers, write_whole
-from priormtl._processes import leaving_interrupts
+from priormtl._machine import leaving_interrupts
 
 
 class Unit(Protocol):

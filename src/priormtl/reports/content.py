@@ -6,7 +6,7 @@ A report answers five questions (``Finding``), lists the tables behind the answe
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -39,6 +39,14 @@ class Column:
     name: str  # in files
     label: str  # on pages
     values: tuple[str, ...] | Array
+
+    @classmethod
+    def of(cls, name: str, label: str, values: Iterable[object]) -> Self:
+        """Labels as texts, if the first value is one; else numbers, None as NaN."""
+        found = list(values)
+        if found and isinstance(found[0], str):
+            return cls(name, label, tuple(map(spell_label, found)))
+        return cls(name, label, np.array(found, dtype=np.float64))
 
     @property
     def is_text(self) -> bool:

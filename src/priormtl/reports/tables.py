@@ -119,26 +119,23 @@ def sign_agreement(coef: Array) -> Array:
 
 def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
     """One row per task, in the model's order."""
-    intercepts = [one.intercept for one in fitted.summary.tasks]
+    known = fitted.summary.tasks
     columns = [
         Column("task", "Task", fitted.tasks),
-        Column("intercept", "Intercept", np.array(intercepts, dtype=np.float64)),
+        Column.of("intercept", "Intercept", [one.intercept for one in known]),
         Column("norm", "Norm", row_norms(fitted.coef)),
         Column("distance", "Distance", fitted.distances),
     ]
     note = "Distance is that of a task's coefficients from those of the median task."
-    known = fitted.summary.tasks
     if all(one.effect is not None for one in known):
-        ends = [(one.effect, one.lower, one.upper) for one in known]
-        effect, lower, upper = np.array(ends, dtype=np.float64).T
-        effects = [Column("effect", "Effect", effect)]
+        effects = [Column.of("effect", "Effect", [one.effect for one in known])]
         note += (
             " Effect is the prediction at average features, minus the mean of all tasks"
         )
         if all(one.error is not None for one in known):
             effects += [
-                Column("effect_low", "From", lower),
-                Column("effect_high", "To", upper),
+                Column.of("effect_low", "From", [one.lower for one in known]),
+                Column.of("effect_high", "To", [one.upper for one in known]),
             ]
             level = 100 * (fitted.summary.level or 0.0)
             note += f", with {level:g} % intervals ({fitted.summary.errors})"
@@ -210,21 +207,17 @@ def level_table(fitted: FittedModel) -> Table | None:
     levels = rank_levels(fitted.summary.levels)
     if not levels:
         return None
-    numbers = np.array(
-        [(one.effect, one.lower, one.upper, one.error) for one in levels], np.float64
-    ).T
     columns = [
-        Column("level", "Level", tuple(spell_label(one.level) for one in levels)),
-        Column("column", "Column", tuple(spell_label(one.column) for one in levels)),
+        Column.of("level", "Level", [str(one.level) for one in levels]),
+        Column.of("column", "Column", [one.column for one in levels]),
     ]
-    for name, label, values in zip(
-        ("effect", "effect_low", "effect_high", "error"),
-        ("Effect", "From", "To", "Standard error"),
-        numbers,
-        strict=True,
-    ):
-        if not np.isnan(values).all():
-            columns.append(Column(name, label, values))
+    numbers = (
+        Column.of("effect", "Effect", [one.effect for one in levels]),
+        Column.of("effect_low", "From", [one.lower for one in levels]),
+        Column.of("effect_high", "To", [one.upper for one in levels]),
+        Column.of("error", "Standard error", [one.error for one in levels]),
+    )
+    columns += [one for one in numbers if not np.isnan(one.values).all()]
     spreads = [
         f"{spell(one.sd, 3)} for {count_words(one.levels, 'level')} of {one.column}"
         for one in fitted.summary.crossed
@@ -287,14 +280,10 @@ def statement_table(fitted: FittedModel) -> Table | None:
     if not found:
         return None
     columns = (
-        Column(
-            "statement",
-            "Statement",
-            tuple(spell_label(one.statement) for one in found),
-        ),
-        Column("outcome", "Came to", tuple(spell_label(one.words) for one in found)),
-        Column("least", "Min", np.array([one.least for one in found], np.float64)),
-        Column("most", "Max", np.array([one.most for one in found], np.float64)),
+        Column.of("statement", "Statement", [one.statement for one in found]),
+        Column.of("outcome", "Came to", [one.words for one in found]),
+        Column.of("least", "Min", [one.least for one in found]),
+        Column.of("most", "Max", [one.most for one in found]),
     )
     note = (
         "What is stated about single features, and the coefficients in the fitted "
@@ -309,19 +298,15 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
     audited = () if audit is None else audit.relations
     if audited:
         words = {"relation": "Relation", "kind": "Between", "verdict": "Verdict"}
-        texts = [
-            Column(name, label, tuple(spell_label(vars(r)[name]) for r in audited))
-            for name, label in words.items()
-        ]
-        numbers = [
-            Column(name, label, np.array([float(vars(r)[name]) for r in audited]))
-            for name, label in RELATION_NUMBERS.items()
-        ]
+        columns = tuple(
+            Column.of(name, label, [vars(r)[name] for r in audited])
+            for name, label in (words | RELATION_NUMBERS).items()
+        )
         note = (
             f"{RELATION_NOTE}; “without” is a fit without the prior. Strongest "
             "disagreement first."
         )
-        return Table("relations", title, (*texts, *numbers), note)
+        return Table("relations", title, columns, note)
     prior = fitted.learned.feature_prior
     if prior is None:
         return None
@@ -370,18 +355,10 @@ def structure_table(search: SearchSummary) -> Table | None:
         return None
     columns = (
         Column("structure", "Structure", tuple(one.structure for one in found)),
-        Column(
-            "candidates",
-            "Candidates",
-            np.array([float(one.candidates) for one in found]),
-        ),
-        Column(
-            "score",
-            f"Best {search.metric}",
-            np.array([one.score for one in found]),
-        ),
-        Column("difference", "Difference", np.array([one.difference for one in found])),
-        Column("chosen", "Chosen", tuple("yes" if one.chosen else "" for one in found)),
+        Column.of("candidates", "Candidates", [one.candidates for one in found]),
+        Column.of("score", f"Best {search.metric}", [one.score for one in found]),
+        Column.of("difference", "Difference", [one.difference for one in found]),
+        Column.of("chosen", "Chosen", ["yes" if one.chosen else "" for one in found]),
     )
     note = (
         "Mean score of the best candidate of each structure over the held-out splits, "

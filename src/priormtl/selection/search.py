@@ -22,7 +22,7 @@ from scipy.stats import norm, rankdata
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
-from priormtl._processes import leaving_interrupts
+from priormtl._machine import leaving_interrupts
 from priormtl.data import StackedRows, TaskData, TaskStatistics
 from priormtl.exceptions import FoldsError, TooLargeError
 from priormtl.losses import row_slopes

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from priormtl._memory import free_bytes
+from priormtl._machine import free_bytes
 from priormtl.exceptions import unknown_name
 from priormtl.penalties import Columns, Dirty, Nuclear, Robust, RowSeparable
 from priormtl.problem import Problem

@@ -1,12 +1,15 @@
-"""How much memory there is, and is free: the machine's, or a container's if it is less.
+"""The machine: how much memory there is, and how helper processes start.
 
-Linux counts a container's memory in control groups, of version 2 (``memory.max``) or 1
-(``memory.limit_in_bytes``). Pages of files that it may drop count as free.
+Memory is the machine's, or a container's if that is less. Linux counts the latter in
+control groups, of version 2 (``memory.max``) or 1 (``memory.limit_in_bytes``). Pages of
+files that it may drop count as free.
 """
 
 import os
+import signal
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,3 +92,26 @@ def _field(path: Path, name: str) -> int | None:
             if key == name:
                 return int(value)
     return None
+
+
+# Processes.
+
+
+@contextmanager
+def leaving_interrupts() -> Iterator[None]:
+    """Block Ctrl-C in threads and processes that are started inside.
+
+    A terminal sends SIGINT to all processes at once. Helpers would each end with a
+    traceback if they still load modules; their parent ends them in order instead.
+    """
+    if not hasattr(signal, "pthread_sigmask"):  # on Windows
+        yield
+        return
+    # If the tracker started inside, it would unblock the signal.
+    resource_tracker.ensure_running()
+    # New threads and processes inherit the mask; here the signal is only delayed.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
