@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl.archive import Settings
 from priormtl.design.columns import (
     DATE_KINDS,
     DAY,
@@ -81,7 +82,7 @@ class Term(ABC):
         """Same term, which fills gaps with the means of its features."""
         return self
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         """JSON values."""
         return {"kind": self.kind, **asdict(self)}
 
@@ -127,7 +128,7 @@ class Line(Term):
         return replace(self, fill=float(means[0]))
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         squash, ticks = plain.pop("squash"), plain.pop("ticks")
         return cls(
             **plain,
@@ -170,14 +171,14 @@ class Curve(Term):
         x = _filled(x, self.fill)
         return self.curves(x if self.squash is None else self.squash(x))
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         plain = super().to_plain()
         low, width, knots, rotation = self.curves
         known = None if knots is None else knots.tolist()
         return plain | {"curves": [low, width, known, rotation.tolist()]}
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         (low, width, knots, rotation), squash = plain.pop("curves"), plain.pop("squash")
         ticks = tuple(map(float, plain.pop("ticks")))
         return cls(
@@ -228,8 +229,8 @@ class Categories(Term):
         return replace(self, fill=tuple(means.tolist()))
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
-        lists: dict[str, Any] = {}
+    def from_plain(cls, plain: Settings) -> Self:
+        lists: Settings = {}
         for name in ("values", "fill", "new"):
             known = plain.pop(name)
             lists[name] = None if known is None else tuple(known)
@@ -261,7 +262,7 @@ class Gap(Term):
         )
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         return cls(**plain)
 
 
@@ -312,7 +313,7 @@ class Levels(Term):
         ]
 
     @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         values = tuple(plain.pop("values"))
         kind = str if plain["holds"] == TEXTS else float
         if not values or not all(isinstance(value, kind) for value in values):
@@ -705,7 +706,7 @@ class Design(Sequence[str]):
 
     # Plain values, for files.
 
-    def to_plain(self) -> dict[str, Any]:
+    def to_plain(self) -> Settings:
         """JSON values."""
         return {
             "terms": [term.to_plain() for term in self.terms],

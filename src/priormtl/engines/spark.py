@@ -68,7 +68,7 @@ def summarize(
     table: Frame,
     schema: Schema | None = None,
     *,
-    where: Any = None,
+    where: object = None,
     min_rows: int = 1,
     **columns: Any,
 ) -> Summary:
