@@ -26,7 +26,9 @@ help:  ## Show the targets
 demo: $(VENV)/.demo  ## What priors are worth, and a report page: about a minute
 	$(BIN)/priormtl demo
 
-test: lint types imports unit  ## Style, types, imports and all quick tests: a few minutes
+# Types keep one core busy for most of a minute: tests run beside them.
+test: $(VENV)/.dev  ## Style, types, imports and all quick tests: a few minutes
+	$(MAKE) --no-print-directory --jobs 2 lint types imports unit
 
 lint: $(VENV)/.dev  ## Style
 	$(BIN)/ruff check .

@@ -22,12 +22,15 @@ def test_rooms_are_loaded_when_they_are_asked_for():
         "print(set(priormtl.__all__) <= set(dir(priormtl)))\n"
         "from priormtl import *; print(FeaturePrior is priormtl.FeaturePrior)\n"
         "print(priormtl.engines.__name__, priormtl.datasets.__name__)\n"
-        "print(hasattr(priormtl, 'nothing'))"
+        "print(hasattr(priormtl, 'nothing'), 'matplotlib' in sys.modules)\n"
+        "priormtl.plotting.plot_coefficients\n"
+        "print(*(f'matplotlib{m}' in sys.modules for m in ('', '.pyplot')))"
     )
     command = [sys.executable, "-c", code]
     result = subprocess.run(command, capture_output=True, text=True, check=True)
     rooms = "priormtl.engines priormtl.datasets"
-    assert result.stdout.splitlines() == ["False", "True", "True", rooms, "False"]
+    said = ["False", "True", "True", rooms, "False False", "True False"]
+    assert result.stdout.splitlines() == said
 
 
 def loaded_by(code):

@@ -85,7 +85,7 @@ def test_scikit_learn_checks(estimator, check):
         MultiTaskRegressor(solver="linear", standardize=True, task_prior="mean"),
         MultiTaskRegressor(outlier_tasks=True, outlier_strength=0.5),
         MultiTaskClassifier(loss="squared"),
-        MultiTaskClassifierCV(lams=3, epsilons=[1.0], cv=3, **PAPER),
+        MultiTaskClassifierCV(lams=2, epsilons=[1.0], cv=2, **PAPER),
         DMTL(tol=1e-4),
         CLMTClassifier(),
         FedEM(standardize=True),

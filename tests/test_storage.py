@@ -83,7 +83,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(params=MODELS)
+@pytest.fixture(scope="module", params=MODELS)
 def model(request):
     return MODELS[request.param]()
 

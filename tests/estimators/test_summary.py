@@ -40,7 +40,7 @@ MODELS = [
 ]
 
 
-@pytest.fixture(params=MODELS, ids=lambda model: type(model).__name__)
+@pytest.fixture(scope="module", params=MODELS, ids=lambda model: type(model).__name__)
 def model(request):
     X, y, task = make_related_tasks(4, 6, 20, noise=0.4, random_state=3)
     table = pd.DataFrame(X * [1, 1, 1, 9, 1, 1], columns=[NASTY, *"bcdef"])

@@ -2,7 +2,6 @@
 
 import importlib.util
 import os
-import subprocess
 import sys
 from itertools import pairwise
 
@@ -58,17 +57,6 @@ def test_the_style_does_not_depend_on_the_users():
         expected = dict(mpl.rcParams)
     with mpl.rc_context({"axes.labelsize": 40.0, "lines.linestyle": ":"}), styled():
         assert dict(mpl.rcParams) == expected
-
-
-def test_the_room_opens_when_asked_for_and_loads_no_pyplot():
-    code = (
-        "import sys, priormtl; before = 'matplotlib' in sys.modules;"
-        "priormtl.plotting.plot_coefficients;"
-        "print(before, *(f'matplotlib{m}' in sys.modules for m in ('', '.pyplot')))"
-    )
-    command = [sys.executable, "-c", code]
-    result = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert result.stdout.split() == ["False", "True", "False"]
 
 
 def test_without_matplotlib_the_extra_is_named(monkeypatch):
