@@ -348,13 +348,13 @@ FILE = """\
 title = "not a table"
 # [[similar]] "remark"
 text = '''
+[[similar]]
 key = "no"
 '''
 
-
   [[ similar ]]  # head
   features = [
-    "maths",  # remark
+    "maths",  # ["essay"]
     'phy"sics',
     "été", "maths",
   ]

@@ -247,9 +247,14 @@ class TomlTable(NamedTuple):
 
 def find_tables(text: str) -> list[TomlTable]:
     """Tables of a valid TOML file; the first, before any head, has no name."""
-    head = re.compile(r"\s*\[\[?\s*[\"']?([\w-]+)[\"']?\s*(\.[^]]*)?\]\]?\s*(#.*)?")
+    head = re.compile(r"\s*\[\[?\s*[\"']?([\w-]+)[\"']?\s*(\.[^]]*)?\]\]?\s*")
+    # Remarks and texts of several lines may hold anything: only their lines count.
+    masked = re.compile(
+        r"(\"{3}|'{3}).*?\1|(\"(?:\\.|[^\"\\\n])*\"|'[^'\n]*')|#[^\n]*", re.DOTALL
+    )
+    plain = masked.sub(lambda found: found[2] or "\n" * found[0].count("\n"), text)
     tables = [TomlTable("", 1, [])]
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(plain.splitlines(), 1):
         match = head.fullmatch(line)
         # A table such as [near.value] belongs to the [[near]] above it.
         if match and not (match[2] and match[1] == tables[-1].name):
