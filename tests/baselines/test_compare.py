@@ -18,7 +18,14 @@ from sklearn.ensemble import (
 )
 from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.linear_model import LinearRegression, Ridge
-from sklearn.metrics import accuracy_score, log_loss, r2_score, roc_auc_score
+from sklearn.metrics import (
+    accuracy_score,
+    log_loss,
+    mean_gamma_deviance,
+    mean_poisson_deviance,
+    r2_score,
+    roc_auc_score,
+)
 from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder
@@ -48,6 +55,7 @@ from priormtl.baselines.comparison import (
     describe_winner,
     list_methods,
     make_methods,
+    methods_left_out,
     read_comparison,
 )
 from priormtl.datasets import make_related_tasks
@@ -126,6 +134,44 @@ def test_classes(rows):
     numbers = {"task": task, "methods": "ridge-single", "classify": False}
     forced = compare(X, (y > 0).astype(float), **numbers, **FAST)
     assert forced["metric"][0] == "rmse"
+
+
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "negative_binomial"])
+def test_counts_and_amounts_are_judged_by_deviance(loss):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame({"x": rng.normal(size=90), "days": rng.uniform(1.0, 9.0, 90)})
+    mean = X["days"] * np.exp(0.5 * X["x"])
+    y = rng.gamma(4.0, mean / 4.0) if loss == "gamma" else rng.poisson(mean)
+    X["site"] = np.arange(90) % 3
+    split = np.arange(60), np.arange(60, 90)
+    given = {"task": "site", "loss": loss, "exposure": "days", "cv": [split]}
+    found = compare(X, y, methods=["priormtl", "ridge-dummies"], **given)
+    assert found["metric"].tolist() == ["deviance"] * 2 + ["rmse"] * 2
+    judge = mean_gamma_deviance if loss == "gamma" else mean_poisson_deviance
+    model = tabular_model("regressor", task="site", loss=loss, exposure="days")
+    predicted = model.fit(X[:60], y[:60]).predict(X[60:])
+    ours = found.query("method == 'priormtl' and metric == 'deviance'")
+    assert ours["mean"].item() == pytest.approx(judge(y[60:], predicted))
+    assert (found["mean"][:2] < judge(y[60:], np.full(30, y[:60].mean()))).all()
+    with pytest.raises(ValueError, match=r"rmtl is not for loss='\w+': leave it out"):
+        compare(X, y, methods="rmtl", **given)
+    with pytest.raises(ValueError, match="needs numbers as targets: got classify"):
+        compare(X, y, classify=True, **given)
+
+
+def test_several_classes(rows):
+    X, y, task = rows
+    labels = np.array(["a", "b", "c"])[np.searchsorted([-1.0, 1.0], y)]
+    tree = DecisionTreeClassifier(max_depth=2, random_state=0)
+    found = compare(X, labels, task=task, methods={"tree": tree}, **FAST)
+    assert found["metric"].tolist() == ["log_loss", "accuracy"]
+    named = ["priormtl", "ridge-dummies"]
+    found = compare(X, labels, task=task, methods=named, **FAST)
+    shares = np.unique(labels, return_counts=True)[1] / len(labels)
+    assert (found["mean"][:2] < -shares @ np.log(shares)).all()
+    assert found["mean"][2:].between(0.5, 1.0).all()
+    left_out = methods_left_out(Ours(**(SETTINGS | {"classify": True, "n_classes": 3})))
+    assert left_out["mixed-model"] == left_out["rmtl"] == "not for 3 classes"
 
 
 def test_every_method_is_told_the_same_rows(rows):
@@ -579,7 +625,7 @@ def test_defaults_are_fast_and_installed(monkeypatch):
     assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "mixed-slopes", "last-value"}
     with pytest.raises(ImportError, match=r"gpboost needs .* pip install gpboost"):
         find("gpboost")
-    with pytest.raises(ValueError, match="mixed-slopes needs numbers"):
+    with pytest.raises(ValueError, match="mixed-slopes is not for classes"):
         find("mixed-slopes", classify=True)
 
 

@@ -12,7 +12,8 @@ from sklearn.linear_model import RidgeCV
 from sklearn.metrics import log_loss
 
 from priormtl.baselines import USUAL, UsualClassifier, UsualRegressor, usual
-from priormtl.baselines.usual import Rows, fit_last_value, fit_logistic_intercepts
+from priormtl.baselines.usual import Rows, fit_last_value, fit_random_intercepts
+from priormtl.losses import find_family
 
 WAYS = [name for name in USUAL if name != "last-value"]  # it needs times
 
@@ -53,7 +54,9 @@ def test_numbers_are_predicted_by_task(name):
     assert new == other
 
 
-@pytest.mark.parametrize("name", [name for name in WAYS if USUAL[name].classifies])
+@pytest.mark.parametrize(
+    "name", [name for name in WAYS if USUAL[name].scope.most_classes]
+)
 def test_classes_have_probabilities(name):
     require(name)
     X, y, task = draw()
@@ -68,10 +71,54 @@ def test_classes_have_probabilities(name):
     assert model.score(X[test], labels[test], task=task[test]) > 0.8
 
 
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "negative_binomial"])
+def test_counts_and_amounts_follow_tasks_and_exposure(name, loss):
+    require(name)
+    rng = np.random.default_rng(0)
+    X, level, task = draw()
+    table = np.column_stack([X, rng.uniform(1.0, 100.0, len(X))])
+    y = draw_family(loss, rng, np.log(table[:, 3]) + 0.5 * level)
+    model = UsualRegressor(name, loss=loss, exposure=3)
+    if loss not in USUAL[name].scope.losses:
+        with pytest.raises(ValueError, match=f"{name} is not for loss='{loss}'"):
+            model.fit(table, y, task=task)
+        return
+    if name == "gpboost":
+        with pytest.raises(ValueError, match="no exposure"):
+            model.fit(table, y, task=task)
+        return
+    test = np.arange(len(y)) % 5 == 0
+    model.fit(table[~test], y[~test], task=task[~test])
+    assert model.score(table[test], y[test], task=task[test]) > 0.7
+    mean = model.predict(table[test], task=task[test])
+    table[:, 3] *= 2.0
+    np.testing.assert_allclose(model.predict(table[test], task=task[test]), 2.0 * mean)
+
+
+@pytest.mark.parametrize("name", WAYS)
+def test_several_classes_have_probabilities(name):
+    require(name)
+    X, y, task = draw()
+    labels = np.array(["low", "mid", "top"])[np.searchsorted([-1.0, 1.0], y)]
+    model, test = UsualClassifier(name), np.arange(len(y)) % 5 == 0
+    if USUAL[name].scope.most_classes < 3:
+        with pytest.raises(ValueError, match=r"is not for (3 )?classes"):
+            model.fit(X, labels, task=task)
+        return
+    model.fit(X[~test], labels[~test], task=task[~test])
+    assert model.classes_.tolist() == ["low", "mid", "top"]
+    shares = model.predict_proba(X[test], task=task[test])
+    np.testing.assert_allclose(shares.sum(axis=1), 1.0)
+    assert usual.log_loss(np.searchsorted(model.classes_, labels[test]), shares) < 0.7
+    assert model.score(X[test], labels[test], task=task[test]) > 0.7
+    assert np.isfinite(model.predict_proba(X[:1], task=["new"])).all()
+
+
 def test_the_last_value_is_the_mean_of_the_last_time():
     y, codes = np.array([1.0, 2.0, 4.0, 7.0, 5.0]), np.array([0, 0, 0, 1, 1])
     rows = Rows(np.zeros((5, 1)), y, codes, 2, None, np.array([1.0, 3, 3, 2, 1]))
-    predict = fit_last_value(rows, classify=False)
+    predict = fit_last_value(rows)
     np.testing.assert_array_equal(predict(np.zeros((2, 1)), np.arange(2)), [3.0, 7.0])
     with pytest.raises(ValueError, match="needs the column of time"):
         UsualRegressor("last-value").fit(rows.X, y, task=codes)
@@ -130,17 +177,31 @@ def test_slopes_help_where_they_differ():
     assert varied.score(X, y, task=task) > 0.95 > plain.score(X, y, task=task)
 
 
-def test_logistic_intercepts_are_at_their_optimum():
+def draw_family(loss, rng, eta):
+    if loss == "logistic":
+        return np.where(rng.random(len(eta)) < expit(eta), 1.0, -1.0)
+    if loss == "gamma":
+        return np.exp(eta) * rng.gamma(4.0, 0.25, len(eta))
+    noise = rng.gamma(2.0, 0.5, len(eta)) if loss == "negative_binomial" else 1.0
+    return rng.poisson(np.exp(eta) * noise).astype(float)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "poisson", "negative_binomial"])
+def test_random_intercepts_are_at_their_optimum(loss):
     rng = np.random.default_rng(0)
     codes = np.repeat(np.arange(30), 20)
     X = np.column_stack([np.ones(600), rng.normal(size=600)])
-    truth = rng.normal(0.0, 1.5, 30)
-    y = (rng.random(600) < expit(X[:, 1] + truth[codes])).astype(float)
-    beta, u = fit_logistic_intercepts(X, Rows(X, y, codes, 30, None))
+    truth, offset = rng.normal(0.0, 1.5, 30), rng.normal(size=600)
+    y = draw_family(loss, rng, X[:, 1] + truth[codes] + offset)
+    rows = Rows(X, y, codes, 30, None, offset=offset)
+    beta, u = fit_random_intercepts(X, rows, find_family(loss))
+    eta = X @ beta + u[codes] + offset
+    family = find_family(loss).refit(eta, y, np.ones(600))
     # The gradient in beta vanishes, and intercepts balance residual and shrinkage.
-    share = expit(X @ beta + u[codes])
-    np.testing.assert_allclose(X.T @ (y - share), 0.0, atol=1e-3)
-    pull = np.bincount(codes, y - share)
+    residual = -family.slope(eta, y)
+    np.testing.assert_allclose(X.T @ residual, 0.0, atol=5e-2)
+    np.testing.assert_allclose(beta[1], 1.0, atol=0.2)
+    pull = np.bincount(codes, residual)
     ratio = pull / u
     assert np.ptp(ratio) < 1e-2 * ratio.mean()
     assert 1.0 < 1.0 / np.sqrt(ratio.mean()) < 2.2  # the deviation of intercepts

@@ -148,6 +148,21 @@ def half(*_, **settings):
     )
 
 
+def test_counts_are_compared_by_deviance(tmp_path):
+    path = tmp_path / "claims.csv"
+    rows = [f"{i % 3},{i % 5},{1 + i % 4},{(i * 7) % 6}" for i in range(60)]
+    path.write_text("\n".join(["district,age,policies,claims", *rows]))
+    words = (path, "--task", "district", "--target", "claims", "--loss", "poisson")
+    words += ("--exposure", "policies", "--features", "age", "--cv", "2")
+    result = run(*words, "--methods", "ridge-dummies,lightgbm", "--json")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["results"]
+    assert {row["metric"] for row in found} == {"deviance", "rmse"}
+    result = run(*words, "--methods", "mixed-slopes")
+    assert result.exit_code == 2
+    assert "mixed-slopes is not for loss='poisson'" in result.stderr
+
+
 def test_failures_are_a_line_and_null(table, monkeypatch):
     monkeypatch.setattr(comparison, "compare", half)
     result = ask(table, "--json")

@@ -38,10 +38,13 @@ from priormtl.baselines.tuned import (
     tuned,
 )
 from priormtl.checks import check_choice, check_count, check_jobs
+from priormtl.estimators.regressor import REGRESSION_LOSSES
+from priormtl.losses import Family
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
-SMALLER_IS_BETTER = ("rmse", "log_loss")
+SMALLER_IS_BETTER = ("rmse", "log_loss", "deviance")
+LITERATURE = usual.Scope(("squared",), 2)  # targets of BASELINES and REFERENCES
 
 OURS = "priormtl"
 AUTO = "auto"
@@ -69,6 +72,9 @@ def compare(
     task_prior: object = AUTO,
     time: str | None = None,
     split: str = "rows",
+    loss: str = "squared",
+    exposure: str | None = None,
+    offset: str | None = None,
     n_jobs: int | None = None,
 ) -> Any:
     """Compare methods on held-out rows, each tuned on the training rows alone.
@@ -91,16 +97,17 @@ def compare(
         "priormtl" is our estimator (see Notes); the others are in ``USUAL``,
         ``BASELINES`` and ``REFERENCES``. Case does not matter. "default" leaves out
         the slow ones ("fedem", "mtfl", "mkmtl") and those whose package is not
-        installed (``priormtl[compare]``). A mapping from names to estimators may hold
-        any estimator of scikit-learn: one whose ``fit`` takes ``task`` gets the labels;
-        one with a ``task`` column of its own, or a Pipeline, gets X as it is; others
-        get the position of the task as an additional last column of X (a category for
-        histogram boosting).
+        installed (``priormtl[compare]``). Both leave out those that do not take such
+        targets, as those of the literature with counts. A mapping from names to
+        estimators may hold any estimator of scikit-learn: one whose ``fit`` takes
+        ``task`` gets the labels; one with a ``task`` column of its own, or a Pipeline,
+        gets X as it is; others get the position of the task as an additional last
+        column of X (a category for histogram boosting).
     cv : int, splitter of scikit-learn, or iterable of (train, test)
         Outer splits, as in :class:`MultiTaskRegressorCV`.
     classify : bool, optional
-        Whether targets are two classes per task. None: yes if they are text or
-        Booleans, or take exactly two values.
+        Whether targets are classes: two per task, or more that are the same in all.
+        None: yes if they are text or Booleans, or take exactly two values.
     n_settings : int
         Approximate number of settings that each method tries.
     feature_prior, task_prior
@@ -114,6 +121,12 @@ def compare(
         Question that the splits ask, where ``cv`` is a number: rows left out at random,
         later rows (also the default with ``time``), or whole tasks. Methods of the
         literature cannot predict these and fail.
+    loss : {"squared", "poisson", "gamma", "negative_binomial"}, default="squared"
+        What numbers as targets are: any, counts, positive amounts, or counts that vary
+        more than Poisson's. Other losses than squared are judged by their deviance.
+    exposure, offset : str, optional
+        Columns of X, a data frame, as in :class:`MultiTaskRegressor`. Estimators in a
+        mapping get them as features.
     n_jobs : int, optional
         Number of processes; None means one, −1 all processors. Scores are
         bit-identical for any ``n_jobs``.
@@ -126,10 +139,12 @@ def compare(
         difference, low and high: the mean difference to the best method on this metric,
         paired by split, and its 95 % interval. Metrics are ``rmse``,
         ``variance_explained`` and ``variance_explained_by_task`` for numbers,
+        ``deviance`` (Poisson's for all counts) and ``rmse`` with another loss,
         ``log_loss`` (of probabilities clipped to [0.001, 0.999]; NaN without
-        probabilities), ``auc`` (mean over tasks) and ``accuracy`` for classes. Methods
-        are ordered by the first metric, best first. The frame is of the same library as
-        X, else of pandas, polars or pyarrow, whichever is installed.
+        probabilities), ``auc`` (of two classes, mean over tasks) and ``accuracy`` for
+        classes. Methods are ordered by the first metric, best first. The frame is of
+        the same library as X, else of pandas, polars or pyarrow, whichever is
+        installed.
 
     Notes
     -----
@@ -157,23 +172,31 @@ def compare(
     """
     library = design.find_frame_library(X)
     jobs = check_jobs(n_jobs)
-    by_class = are_classes(y) if classify is None else classify
+    check_choice("loss", loss, REGRESSION_LOSSES)
+    numbers = loss != "squared"
+    if numbers and classify:
+        raise ValueError(f"loss={loss!r} needs numbers as targets: got classify=True.")
+    by_class = not numbers and are_classes(y) if classify is None else classify
     asked = check_choice("split", split, ("rows", "later", "tasks"))
     if asked == "later" and time is None:
         raise ValueError('split="later" needs the column of time: got time=None.')
     if time is not None and asked == "rows":
         asked = "later"
     splitter = make_splitter(asked, cv, task, time)
-    comparison = read_comparison(X, y, task, splitter, classify=by_class, time=time)
-    rows, column = comparison.rows_per_task, comparison.column
+    roles: Any = {"loss": loss, "exposure": exposure, "offset": offset}
+    comparison = read_comparison(
+        X, y, task, splitter, classify=by_class, time=time, **roles
+    )
     ours = Ours(
         by_class,
         n_settings,
-        rows,
+        comparison.rows_per_task,
         feature_prior,
         task_prior,
-        column,
+        comparison.column,
         time if asked == "later" else None,
+        comparison.n_classes,
+        **roles,
     )
     models = make_methods(methods, ours)
     if not models:
@@ -355,16 +378,25 @@ class Comparison:
     labels: object  # task of each row, or None
     table: data.Table
     splits: list[Split]
-    classes: np.ndarray | None  # (m, 2) negative and positive; None for numbers
+    classes: np.ndarray | None  # (m, 2) negative and positive, (m, K); None: numbers
     whole: object  # X with the task's column, if it had one
     column: object = None  # name or position of that column
     time: str | None = None  # column of X that orders rows
+    family: Family | None = None  # whose deviance is judged; None: squared, or classes
+
+    @property
+    def n_classes(self) -> int:
+        return 0 if self.classes is None else int(self.classes.shape[1])
 
     @property
     def metrics(self) -> tuple[str, ...]:
         """Names of what ``score`` returns, the most important first."""
+        if self.family is not None:
+            return "deviance", "rmse"
         if self.classes is None:
             return "rmse", "variance_explained", "variance_explained_by_task"
+        if self.n_classes > 2:
+            return "log_loss", "accuracy"
         return "log_loss", "auc", "accuracy"
 
     @property
@@ -407,15 +439,31 @@ class Comparison:
         if self.classes is None:
             predicted = _finite(ask(model.predict))
             error = (test.y - predicted)[measured]
+            if self.family is not None:
+                pair = test.y[measured], predicted[measured]
+                mean_deviance = usual.deviance(self.family, *pair)
+                return np.array([mean_deviance, np.sqrt(np.mean(error**2))])
             pooled = variance_explained(test.y, predicted, task=task)
             by_task = variance_explained(test.y, predicted, task=task, average="tasks")
             return np.array([np.sqrt(np.mean(error**2)), pooled, by_task])
         classes = self.classes[self._columns(test)]
         predicted = ask(model.predict)
         scores, log_loss = predicted == classes[..., 1], np.nan
+        shares = None
         if hasattr(model, "predict_proba"):
-            # Probabilities of both classes for labelled rows, else of the second.
             shares = np.asarray(model.predict_proba(X, **argument))
+        if (K := self.n_classes) > 2:
+            if shares is not None and shares.shape != (len(test), K):
+                raise ValueError(
+                    f"predict_proba must have a column for each of {K} classes: got "
+                    f"the shape {shares.shape}."
+                )
+            if shares is not None:
+                log_loss = usual.log_loss(test.y, _finite(shares))
+            right = predicted == self.classes[0, test.y.astype(np.intp)]
+            return np.array([log_loss, right.mean()])
+        if shares is not None:
+            # Probabilities of both classes for labelled rows, else of the second.
             scores = self._match(shares if task is None else shares[:, 1], test)
             log_loss = usual.log_loss(test.y[measured], _finite(scores)[measured])
         if hasattr(model, "decision_function"):
@@ -514,24 +562,34 @@ def read_comparison(
     *,
     classify: bool,
     time: str | None = None,
+    loss: str = "squared",
+    exposure: str | None = None,
+    offset: str | None = None,
 ) -> Comparison:
     """Read rows and split them."""
     labels, whole, column = task, X, None
     if task is not None and (isinstance(task, str) or not np.iterable(task)):
         X, labels = data.split_task_column(X, task)
         column = task
-    # Squared loss admits tasks of one class; a method that does not fails by itself.
-    classifier = estimators.MultiTaskClassifier(loss="squared")
-    reader = classifier if classify else estimators.MultiTaskRegressor()
+    # Without intercepts, tasks may have one class; a method may fail by itself.
+    classifier = estimators.MultiTaskClassifier(fit_intercept=False)
+    regressor = estimators.MultiTaskRegressor(
+        loss=loss, exposure=exposure, offset=offset
+    )
+    reader = classifier if classify else regressor
     table = reader._read_table(X, y, labels, None, reset=True)
     # Splitters may look for the task column.
-    splits = estimators.make_splits(cv, table, whole, y, by_class=classify)
+    classes = classifier._classes if classify else None
+    several = 2 if classes is None else int(classes.shape[1])
+    splits = estimators.make_splits(
+        cv, table, whole, y, by_class=classify, n_classes=several
+    )
     asks_tasks = isinstance(cv, estimators.TaskGroupKFold)
     for number, split in enumerate(splits):
         take_training(table, split, number, whole_tasks=asks_tasks or time is not None)
         take_test(table, split, number)
-    classes = classifier._classes if classify else None
-    return Comparison(X, y, labels, table, splits, classes, whole, column, time)
+    family = None if classify else usual.judge_by(loss)
+    return Comparison(X, y, labels, table, splits, classes, whole, column, time, family)
 
 
 def are_classes(y: object) -> bool:
@@ -560,18 +618,27 @@ def list_methods() -> tuple[str, ...]:
     return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
-def methods_left_out(*, classify: bool, time: object = None) -> dict[str, str]:
+def methods_left_out(ours: "Ours") -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
     # Minutes for a thousand rows.
     reasons = dict.fromkeys(("fedem", "mtfl", "mkmtl"), "slow")
-    for name, method in usual.USUAL.items():
-        if not usual.is_installed(name):
+    for name in list_methods():
+        if name in usual.USUAL and not usual.is_installed(name):
             reasons[name] = "not installed"
-        elif classify and not method.classifies:
-            reasons[name] = "not for classes"
-    if time is None:
+        elif refusal := _refusal(name, ours):
+            reasons[name] = refusal
+    if ours.time is None:
         reasons["last-value"] = "needs time"
     return reasons
+
+
+def _refusal(name: str, ours: "Ours") -> str | None:
+    """Why a method does not take the targets."""
+    if name == OURS:
+        return None
+    method = usual.USUAL.get(name)
+    scope = LITERATURE if method is None else method.scope
+    return scope.refusal(ours.loss, ours.n_classes if ours.classify else 0)
 
 
 def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
@@ -591,9 +658,10 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
         return found
     known = list_methods()
     if isinstance(methods, str):
-        left_out = methods_left_out(classify=ours.classify, time=ours.time)
-        default = tuple(name for name in known if name not in left_out)
-        listed = {"all": known, "default": default}
+        left_out = methods_left_out(ours)
+        default = [name for name in known if name not in left_out]
+        fitting = [name for name in known if _refusal(name, ours) is None]
+        listed = {"all": fitting, "default": default}
         methods = listed.get(methods.casefold(), [methods])
     if not isinstance(methods, Iterable):
         raise TypeError(
@@ -605,12 +673,14 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
     def build(name: str) -> BaseEstimator:
         if name == OURS:
             return ours.build()
+        if reason := _refusal(name, ours):
+            raise ValueError(f"{name} is {reason}: leave it out of methods.")
         if name not in usual.USUAL:
             return tuned(name, classify=classify, n_settings=count, standardize=True)
         usual.require_package(name)
-        if classify and not usual.USUAL[name].classifies:
-            raise ValueError(f"{name} needs numbers as targets: got classes.")
-        return usual.UsualClassifier(name) if classify else usual.UsualRegressor(name)
+        if classify:
+            return usual.UsualClassifier(name)
+        return usual.UsualRegressor(name, **ours.roles)
 
     return {name: build(name) for name in [match_method(one, known) for one in methods]}
 
@@ -625,6 +695,17 @@ class Ours(NamedTuple):
     task_prior: object = AUTO
     column: object = None  # the task's column of X, if there is one
     time: str | None = None  # column that orders rows, where splits go forward
+    n_classes: int = 2  # where these are classes
+    loss: str = "squared"
+    exposure: str | None = None
+    offset: str | None = None
+
+    @property
+    def roles(self) -> dict[str, Any]:
+        """Parameters of regressors that say what targets are."""
+        if self.classify:
+            return {}
+        return {"loss": self.loss, "exposure": self.exposure, "offset": self.offset}
 
     def build(self) -> BaseEstimator:
         """Build what ``tabular_model`` fits if it can find the task's column.
@@ -635,7 +716,11 @@ class Ours(NamedTuple):
         if isinstance(self.column, str):
             kind = "classifier" if self.classify else "regressor"
             ours = partial(
-                estimators.tabular_model, kind, task=self.column, time=self.time
+                estimators.tabular_model,
+                kind,
+                task=self.column,
+                time=self.time,
+                **self.roles,
             )
             if task_prior == AUTO:
                 return ours(feature_prior=prior)
@@ -670,6 +755,7 @@ class Ours(NamedTuple):
             feature_prior=prior,
             task_prior=task_prior,
             standardize=True,
+            **self.roles,
         )
 
     def describe(self) -> str:

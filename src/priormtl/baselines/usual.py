@@ -5,16 +5,18 @@ category or a random effect:
 
 ``ridge-dummies``
     Ridge regression on standardised features and one dummy per task, the strength by
-    generalised cross-validation. Classes: logistic regression with the same features,
-    the strength by five inner folds.
+    generalised cross-validation. Classes, counts and amounts: logistic, Poisson and
+    gamma regression of scikit-learn on the same features, the strength by five inner
+    folds.
 ``mixed-model``, ``mixed-slopes``
     Linear mixed model by REML (statsmodels ``MixedLM``): random intercepts, and also
-    independent random slopes of up to ten features that vary within tasks. Classes:
-    logistic regression with random intercepts by the Laplace approximation, as lme4
-    does; there is no ``mixed-slopes`` for classes.
+    independent random slopes of up to ten features that vary within tasks. Two classes
+    and counts: random intercepts by the Laplace approximation, as lme4 does, since
+    statsmodels has a variational one without offsets only.
 ``lightgbm``
-    Gradient boosting with the task as a category. Inner folds choose among five
-    settings, two of them for small tasks, without which boosting ignores the task.
+    Gradient boosting of the matching loss with the task as a category. Inner folds
+    choose among five settings, two of them for small tasks, without which boosting
+    ignores the task.
 ``gpboost``
     Gradient boosting with a random intercept per task; the number of trees by inner
     folds.
@@ -26,28 +28,41 @@ category or a random effect:
     the task as a category or, in forests and with more than 255 tasks, as the shrunken
     mean of its targets in other folds.
 
+Exposure and offset enter as they do in our trees: y / exposure, weighted by exposure,
+has the same Poisson loss in the rate, and y / exposure has the same gamma loss. Means
+of negative binomial counts are estimated by Poisson loss, but for the mixed model.
 Packages are imported when a method is fitted.
 """
 
 import warnings
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib.util import find_spec
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import qr
 from scipy.optimize import minimize_scalar
 from scipy.sparse import issparse
-from scipy.special import expit, logit
+from scipy.special import logit
 from sklearn.base import BaseEstimator
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.data import StackedRows, TaskData, TaskStatistics, place_labels
+from priormtl.checks import check_choice
+from priormtl.data import (
+    SharedRows,
+    StackedRows,
+    TaskData,
+    TaskStatistics,
+    place_labels,
+)
 from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, RegressionTasks
+from priormtl.estimators.regressor import REGRESSION_LOSSES
 from priormtl.estimators.task_folds import column_times
 from priormtl.fitted import task_array
+from priormtl.losses import Family, Logistic, Squared, find_family
 from priormtl.selection import (
     Split,
     deal_rows,
@@ -63,14 +78,31 @@ class Rows(NamedTuple):
     """All rows, with the position of their task."""
 
     X: Array  # (n, d)
-    y: Array  # (n,), 0 and 1 for classes
+    y: Array  # (n,), numbers from 0 on for classes
     codes: Index  # (n,)
     n_tasks: int
     weight: Array | None  # (n,); None: all equal
     time: Array | None = None  # (n,); then inner folds go forward in time
+    n_classes: int = 0  # 0: targets are numbers
+    family: Family | None = None  # of their loss; None: squared, or classes
+    offset: Array | None = None  # (n,) known part of scores
+
+    @property
+    def weights(self) -> Array:
+        return np.ones(len(self.y)) if self.weight is None else self.weight
+
+    def without_offset(self) -> "Rows":
+        """Rows with the same loss in what is left to be predicted."""
+        if self.offset is None:
+            return self
+        loss = self.family or Squared()
+        y, weight = loss.without_offset(self.y, self.weights, self.offset)
+        given = None if np.ptp(weight) == 0 else weight
+        return self._replace(y=y, weight=given, offset=None)
 
 
-Predict = Callable[[Array, Index], Array]  # values or probabilities of rows (n,)
+# Values of rows (n,), probabilities of the second of two classes (n,) or of all (n, K).
+Predict = Callable[[Array, Index], Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,47 +111,75 @@ class Extended:
 
     model: BaseEstimator
     extend: Predict  # features and tasks to the model's features
-    classify: bool
+    n_classes: int = 0
+    unit: float = 1.0  # of the targets that the model predicts
 
     def __call__(self, X: Array, codes: Index) -> Array:
-        Z = self.extend(X, codes)
-        if self.classify:
-            return np.asarray(self.model.predict_proba(Z))[:, 1]
-        return np.asarray(self.model.predict(Z))
+        return self.unit * ask(self.model, self.extend(X, codes), self.n_classes)
+
+
+def ask(model: BaseEstimator, Z: Array, n_classes: int) -> Array:
+    """Predictions of a model of scikit-learn; its training may lack a class."""
+    if not n_classes:
+        return np.asarray(model.predict(Z))
+    shares = np.zeros((len(Z), n_classes))
+    shares[:, np.asarray(model.classes_, np.intp)] = model.predict_proba(Z)
+    return shares[:, 1] if n_classes == 2 else shares
 
 
 def stack_rows(data: TaskData) -> Rows:
     """Rows of all tasks, dense; a row counts once for each of its targets."""
-    parts = [data.rows_of(i) for i in range(data.shape[1])]
-    X = np.vstack([_dense(part[0]) for part in parts])
-    y, weight = (np.concatenate([part[k] for part in parts]) for k in (1, 2))
-    codes = np.repeat(np.arange(len(parts)), [len(part[1]) for part in parts])
-    time = data.time if isinstance(data, StackedRows) else None
-    given = None if np.ptp(weight) == 0 else weight
-    return Rows(X, y, codes, len(parts), given, time)
+    if isinstance(data, SharedRows):
+        data = data.with_matrix(_dense(data.X)).stacked()
+    assert isinstance(data, StackedRows)
+    given = None if np.ptp(data.weight) == 0 else data.weight
+    known = data.task_codes, len(data.tasks), given, data.time
+    return Rows(_dense(data.X), data.y, *known, offset=data.offset)
 
 
 def _dense(X: Matrix) -> Array:
     return X.toarray() if issparse(X) else np.asarray(X)
 
 
-def _inner_splits(rows: Rows, n_folds: int, *, classify: bool) -> list[Split]:
+def _inner_splits(rows: Rows, n_folds: int) -> list[Split]:
     """Folds that are even within tasks and classes, or that go forward in time."""
     if rows.time is not None:
         horizon, known = 0.2, (rows.codes, rows.time)
         count = min(n_folds, 3, most_forward_splits(*known, horizon))
         return split_forward(*known, count, horizon)
     codes = rows.codes[:, np.newaxis]
-    strata = 2 * codes + (rows.y[:, np.newaxis] > 0) if classify else codes
+    strata = codes
+    if rows.n_classes:
+        strata = rows.n_classes * codes + rows.y[:, np.newaxis].astype(np.intp)
     folds = min(n_folds, len(codes))
     # Tasks may be absent in training here: these methods do without.
     return split_by_fold(deal_rows(strata, folds, kept=codes[:, :0]))
 
 
-def log_loss(y: Array, share: Array) -> float:
-    """Mean negative log-likelihood of probabilities, clipped to [0.001, 0.999]."""
-    p = np.clip(share, 1e-3, 1.0 - 1e-3)
-    return float(-np.mean(np.log(np.where(y > 0, p, 1.0 - p))))
+def log_loss(y: Array, share: Array, weight: Array | None = None) -> float:
+    """Mean negative log-likelihood of probabilities, clipped to [0.001, 0.999].
+
+    Those of the second class (n,), or of classes with numbers ``y`` (n, K).
+    """
+    p = share if share.ndim == 2 else np.column_stack([1.0 - share, share])
+    own = p[np.arange(len(y)), np.maximum(y, 0).astype(np.intp)]
+    return -float(np.average(np.log(np.clip(own, 1e-3, 1.0 - 1e-3)), weights=weight))
+
+
+def judge_by(loss: str) -> Family | None:
+    """Family whose deviance judges means; None for squared loss.
+
+    Negative binomial deviance has a parameter, which only some methods estimate: their
+    means are judged as those of Poisson counts.
+    """
+    return find_family("poisson" if loss == "negative_binomial" else loss)
+
+
+def deviance(
+    family: Family, y: Array, mean: Array, weight: Array | None = None
+) -> float:
+    """Mean deviance of predicted means."""
+    return 2.0 * float(np.average(family.loss(family.link(mean), y), weights=weight))
 
 
 # Ridge regression with dummies.
@@ -127,9 +187,15 @@ def log_loss(y: Array, share: Array) -> float:
 RIDGES = np.geomspace(1e-4, 1e4, 17)
 
 
-def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
-    from sklearn.linear_model import LogisticRegression, RidgeCV  # noqa: PLC0415
+def fit_ridge_dummies(rows: Rows) -> Predict:
+    from sklearn.linear_model import (  # noqa: PLC0415
+        GammaRegressor,
+        LogisticRegression,
+        PoissonRegressor,
+        RidgeCV,
+    )
 
+    rows = rows.without_offset()
     mean, scale = rows.X.mean(axis=0), rows.X.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     cells = len(rows.y) * (rows.X.shape[1] + rows.n_tasks)
@@ -140,20 +206,29 @@ def fit_ridge_dummies(rows: Rows, *, classify: bool) -> Predict:
         )
     extend = partial(_add_dummies, mean, scale, rows.n_tasks)
     Z = extend(rows.X, rows.codes)
-    model: BaseEstimator = RidgeCV(RIDGES)
-    if classify:
-        costs = np.geomspace(1e-3, 1e3, 8)
-        scores = np.zeros(len(costs))
-        for train, test in _inner_splits(rows, 5, classify=True):
-            weight = None if rows.weight is None else rows.weight[train]
-            for k, cost in enumerate(costs):
-                model = LogisticRegression(C=cost, max_iter=1000)
-                model.fit(Z[train], rows.y[train], sample_weight=weight)
-                share = np.asarray(model.predict_proba(Z[test]))[:, 1]
-                scores[k] += log_loss(rows.y[test], share) * len(test)
-        model = LogisticRegression(C=costs[int(np.argmin(scores))], max_iter=1000)
-    model.fit(Z, rows.y, sample_weight=rows.weight)
-    return Extended(model, extend, classify)
+    if not rows.n_classes and rows.family is None:
+        model = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
+        return Extended(model, extend)
+    # The others minimise C · loss + ½‖w‖², or mean loss + alpha/2 ‖w‖².
+    y, weight, family, unit = rows.y, rows.weights, rows.family, 1.0
+    if family is None:
+        grid = [
+            LogisticRegression(C=c, max_iter=1000) for c in 10.0 ** np.arange(-3, 4)
+        ]
+    else:
+        kind = GammaRegressor if family.name == "gamma" else PoissonRegressor
+        settings = {"solver": "newton-cholesky", "max_iter": 1000}
+        grid = [kind(alpha=a, **settings) for a in np.geomspace(1e-5, 1e2, 15)]
+        unit = float(np.average(y, weights=weight))  # so that strengths have none
+    scores = np.zeros(len(grid))
+    for train, test in _inner_splits(rows, 5):
+        for k, model in enumerate(grid):
+            model.fit(Z[train], y[train] / unit, sample_weight=weight[train])
+            predicted = unit * ask(model, Z[test], rows.n_classes)
+            score = log_loss if family is None else partial(deviance, family)
+            scores[k] += score(y[test], predicted, weight[test]) * weight[test].sum()
+    model = grid[int(np.argmin(scores))].fit(Z, y / unit, sample_weight=weight)
+    return Extended(model, extend, rows.n_classes, unit)
 
 
 def _add_dummies(mean: Array, scale: Array, m: int, X: Array, codes: Index) -> Array:
@@ -163,30 +238,40 @@ def _add_dummies(mean: Array, scale: Array, m: int, X: Array, codes: Index) -> A
     return np.hstack([(X - mean) / scale, dummies])
 
 
-def fit_last_value(rows: Rows, *, classify: bool) -> Predict:
+def fit_last_value(rows: Rows) -> Predict:
     """Predict the last target of each task, or the mean of those of its last time."""
+    rows = rows.without_offset()
     if rows.time is None:
         raise ValueError("last-value needs the column of time: pass time.")
     ends = np.full(rows.n_tasks, -np.inf)
     np.maximum.at(ends, rows.codes, rows.time)
     last = rows.time == ends[rows.codes]
-    weight = np.ones(len(rows.y)) if rows.weight is None else rows.weight
-    sums, counts = (
-        np.bincount(rows.codes[last], part[last], rows.n_tasks)
-        for part in (weight * rows.y, weight)
-    )
-    return partial(_look_up, sums / counts)
+    weight = rows.weights
+    counts = np.bincount(rows.codes[last], weight[last], rows.n_tasks)
+    means = [
+        np.bincount(rows.codes[last], (weight * y)[last], rows.n_tasks) / counts
+        for y in _target_columns(rows)
+    ]
+    return partial(_look_up, np.column_stack(means))
+
+
+def _target_columns(rows: Rows) -> list[Array]:
+    """Targets, or with more than two classes whether a row is of each of them."""
+    if rows.n_classes <= 2:
+        return [rows.y]
+    return [(rows.y == k).astype(np.float64) for k in range(rows.n_classes)]
 
 
 def _look_up(values: Array, X: Array, codes: Index) -> Array:
-    """Value of the task of each row; the mean of all for new tasks."""
-    return np.append(values, values.mean())[codes]
+    """Values (m, k) of the task of each row; the mean of all for new tasks."""
+    found = np.vstack([values, values.mean(axis=0)])[codes]
+    return found[:, 0] if found.shape[1] == 1 else found
 
 
 # Mixed models.
 
 
-def fit_mixed(rows: Rows, *, classify: bool, slopes: bool) -> Predict:
+def fit_mixed(rows: Rows, *, slopes: bool) -> Predict:
     """Fixed effects of all features, random effects of the task, by REML.
 
     Predictions use the best linear unbiased predictors of the random effects,
@@ -206,10 +291,14 @@ def fit_mixed(rows: Rows, *, classify: bool, slopes: bool) -> Predict:
     F = (rows.X[:, used] - mean) / scale
     varying = _varying_columns(F, rows) if slopes else np.zeros(0, dtype=np.intp)
     Xf = np.column_stack([np.ones(len(F)), F])
-    if classify:
-        beta, intercepts = fit_logistic_intercepts(Xf, rows)
+    family = rows.family
+    if rows.n_classes:
+        family, rows = Logistic(), rows._replace(y=2.0 * rows.y - 1.0)
+    if family is not None:
+        beta, intercepts = fit_random_intercepts(Xf, rows, family)
         effects = intercepts[:, np.newaxis]
-        return MixedModel(used, mean, scale, beta, varying, effects, expit)
+        return MixedModel(used, mean, scale, beta, varying, effects, family.mean)
+    rows = rows.without_offset()
     Z = np.column_stack([np.ones(len(F)), F[:, varying]])
     size = Z.shape[1]
     free = None
@@ -230,30 +319,35 @@ def fit_mixed(rows: Rows, *, classify: bool, slopes: bool) -> Predict:
     return MixedModel(used, mean, scale, beta, varying, effects)
 
 
-def fit_logistic_intercepts(X: Array, rows: Rows) -> tuple[Array, Array]:
-    """Logistic regression with random intercepts: coefficients (p,), intercepts (m,).
+def fit_random_intercepts(X: Array, rows: Rows, family: Family) -> tuple[Array, Array]:
+    """Generalised linear mixed model: coefficients (p,), random intercepts (m,).
 
     Maximises the Laplace approximation of the marginal likelihood over the standard
     deviation s of the intercepts u: log p(y | β, u) − ‖u‖²/(2s²) − ½ Σᵢ log(1 + s² wᵢ)
-    at the best (β, u), with wᵢ the summed variances of the rows of task i.
+    at the best (β, u), with wᵢ the summed f″ of the rows of task i. A dispersion is the
+    most likely one at these, and both are estimated in turn.
     """
     y, codes, m = rows.y, rows.codes, rows.n_tasks
+    known = np.zeros(len(y)) if rows.offset is None else rows.offset
     beta, u = np.zeros(X.shape[1]), np.zeros(m)
+    beta[0] = family.link(y.mean(keepdims=True))[0] - np.mean(
+        known
+    )  # X begins with ones
 
-    def likelihood(beta: Array, u: Array, variance: float) -> float:
-        eta = X @ beta + u[codes]
-        return float(np.sum(y * eta - np.logaddexp(0.0, eta)) - u @ u / (2 * variance))
+    def lost(beta: Array, u: Array, variance: float) -> float:
+        losses = family.loss(X @ beta + u[codes] + known, y)
+        return float(np.sum(losses) + u @ u / (2 * variance))
 
     def solve(log_s: float) -> float:
         nonlocal beta, u
         variance = float(np.exp(2.0 * log_s))
-        value = likelihood(beta, u, variance)
+        value = lost(beta, u, variance)
         total: Array = np.zeros(m)
         for _ in range(50):
-            share = expit(X @ beta + u[codes])
-            w = share * (1.0 - share)
+            eta = X @ beta + u[codes] + known
+            residual, w = -family.slope(eta, y), family.bend(eta, y)
             total = np.bincount(codes, w, m).astype(np.float64)
-            g, h = X.T @ (y - share), np.bincount(codes, y - share, m) - u / variance
+            g, h = X.T @ residual, np.bincount(codes, residual, m) - u / variance
             D = total + 1.0 / variance
             B = np.column_stack([np.bincount(codes, w * x, m) for x in X.T])
             # The intercepts are eliminated: D is diagonal.
@@ -264,19 +358,21 @@ def fit_logistic_intercepts(X: Array, rows: Rows) -> tuple[Array, Array]:
             move = (h - B @ step) / D
             size = 1.0
             while size > 1e-4:
-                new = likelihood(beta + size * step, u + size * move, variance)
-                if new >= value:
+                new = lost(beta + size * step, u + size * move, variance)
+                if new <= value:
                     break
                 size /= 2.0
             beta, u = beta + size * step, u + size * move
-            done = new - value <= 1e-9 * (1.0 + abs(value))
+            done = value - new <= 1e-9 * (1.0 + abs(value))
             value = new
             if done:
                 break
-        return -value + 0.5 * float(np.sum(np.log1p(variance * total)))
+        return value + 0.5 * float(np.sum(np.log1p(variance * total)))
 
-    best = minimize_scalar(solve, bounds=(-4.0, 2.5), method="bounded")
-    solve(float(best.x))
+    for _ in range(5 if family.has_dispersion else 1):
+        best = minimize_scalar(solve, bounds=(-4.0, 2.5), method="bounded")
+        solve(float(best.x))
+        family = family.refit(X @ beta + u[codes] + known, y, np.ones(len(y)))
     return beta, u
 
 
@@ -349,20 +445,27 @@ SETTINGS: Sequence[Mapping[str, object]] = (
 )
 
 
-def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
+def fit_lightgbm(rows: Rows) -> Predict:
     """Choose a setting and a number of trees on three inner folds, then refit."""
     import lightgbm as lgb  # noqa: PLC0415
 
+    rows = rows.without_offset()
     Z = _add_code(rows.X, rows.codes)
     last = [Z.shape[1] - 1]
-    goal = {"objective": "binary" if classify else "regression"}
+    goal: dict[str, object] = {"objective": "regression"}
+    if rows.family is not None:
+        goal = {"objective": rows.family.boosting}
+    if rows.n_classes:
+        goal = {"objective": "binary"}
+    if rows.n_classes > 2:
+        goal = {"objective": "multiclass", "num_class": rows.n_classes}
     stop = lgb.early_stopping(50, verbose=False)
 
     def data(part: Index | slice) -> lgb.Dataset:
         own = None if rows.weight is None else rows.weight[part]
         return lgb.Dataset(Z[part], rows.y[part], weight=own, categorical_feature=last)
 
-    splits = _inner_splits(rows, 3, classify=classify)
+    splits = _inner_splits(rows, 3)
     scores, rounds = np.zeros(len(SETTINGS)), np.zeros(len(SETTINGS))
     for k, setting in enumerate(SETTINGS):
         settings = {**BOOSTING, **goal, **setting}
@@ -376,17 +479,22 @@ def fit_lightgbm(rows: Rows, *, classify: bool) -> Predict:
     best = int(np.argmin(scores))
     settings = {**BOOSTING, **goal, **SETTINGS[best]}
     booster = lgb.train(settings, data(slice(None)), max(1, round(rounds[best])))
-    # Boosters predict probabilities of the second class by themselves.
-    return Extended(booster, _add_code, classify=False)
+    # Boosters predict probabilities by themselves.
+    return Extended(booster, _add_code)
 
 
-def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
+def fit_gpboost(rows: Rows) -> Predict:
     """Trees of the features and a random intercept per task, fitted together."""
     import gpboost as gpb  # noqa: PLC0415
 
     if rows.weight is not None:
         raise ValueError("gpboost takes no sample weights: leave them out.")
-    likelihood = "bernoulli_logit" if classify else "gaussian"
+    if rows.family is not None and rows.offset is not None:
+        raise ValueError("gpboost takes no exposure and no offset: leave it out.")
+    rows = rows.without_offset()
+    likelihood = "bernoulli_logit" if rows.n_classes else "gaussian"
+    if rows.family is not None:
+        likelihood = rows.family.name
     settings = {**BOOSTING, "num_leaves": 15, "min_data_in_leaf": 5}
 
     def effects() -> gpb.GPModel:
@@ -394,7 +502,7 @@ def fit_gpboost(rows: Rows, *, classify: bool) -> Predict:
             group_data=rows.codes, likelihood=likelihood, num_parallel_threads=1
         )
 
-    folds = [tuple(split) for split in _inner_splits(rows, 3, classify=classify)]
+    folds = [tuple(split) for split in _inner_splits(rows, 3)]
     found = gpb.cv(
         settings,
         gpb.Dataset(rows.X, rows.y),
@@ -418,56 +526,68 @@ def _ask_gpboost(booster: BaseEstimator, X: Array, codes: Index) -> Array:
     return np.asarray(found["response_mean"])
 
 
-def fit_histograms(rows: Rows, *, classify: bool) -> Predict:
+def fit_histograms(rows: Rows) -> Predict:
     from sklearn.ensemble import (  # noqa: PLC0415
         HistGradientBoostingClassifier,
         HistGradientBoostingRegressor,
     )
 
-    kind = HistGradientBoostingClassifier if classify else HistGradientBoostingRegressor
+    rows, kind = rows.without_offset(), HistGradientBoostingRegressor
+    if rows.n_classes:
+        kind = HistGradientBoostingClassifier
     model: BaseEstimator = kind(max_iter=300, random_state=0)
+    if rows.family is not None:
+        model.set_params(loss=rows.family.boosting)
     if rows.n_tasks > MOST_CATEGORIES:
-        return _fit_encoded(model, rows, classify)
+        return _fit_encoded(model, rows)
     model.set_params(categorical_features=[rows.X.shape[1]])
     model.fit(_add_code(rows.X, rows.codes), rows.y, sample_weight=rows.weight)
-    return Extended(model, _add_code, classify)
+    return Extended(model, _add_code, rows.n_classes)
 
 
-def fit_forest(rows: Rows, *, classify: bool) -> Predict:
+def fit_forest(rows: Rows) -> Predict:
     from sklearn.ensemble import (  # noqa: PLC0415
         RandomForestClassifier,
         RandomForestRegressor,
     )
 
-    kind = RandomForestClassifier if classify else RandomForestRegressor
-    return _fit_encoded(kind(300, min_samples_leaf=5, random_state=0), rows, classify)
+    rows, kind = rows.without_offset(), RandomForestRegressor
+    if rows.n_classes:
+        kind = RandomForestClassifier
+    model = kind(300, min_samples_leaf=5, random_state=0)
+    if rows.family is not None and rows.family.boosting == "poisson":
+        model.set_params(criterion="poisson")
+    return _fit_encoded(model, rows)
 
 
-def _fit_encoded(model: BaseEstimator, rows: Rows, classify: bool) -> Predict:
+def _fit_encoded(model: BaseEstimator, rows: Rows) -> Predict:
     """Fit with the shrunken mean target of the task as a feature.
 
     In training that mean is of other folds: a row must not see its own target.
     """
-    own = np.empty(len(rows.y))
-    for train, test in _inner_splits(rows, 5, classify=classify):
+    own = np.empty((len(rows.y), len(_target_columns(rows))))
+    for train, test in _inner_splits(rows, 5):
         own[test] = _task_means(rows, train)[rows.codes[test]]
-    y = rows.y.astype(int) if classify else rows.y
+    y = rows.y.astype(int) if rows.n_classes else rows.y
     model.fit(np.column_stack([rows.X, own]), y, sample_weight=rows.weight)
     means = _task_means(rows, np.arange(len(y)))
-    return Extended(model, partial(_add_mean, means), classify)
+    return Extended(model, partial(_add_mean, means), rows.n_classes)
 
 
 def _task_means(rows: Rows, part: Index) -> Array:
-    """Mean target of each task (m,), shrunken by its variance between and within."""
-    y, codes, m = rows.y[part], rows.codes[part], rows.n_tasks
-    counts, centre = np.bincount(codes, minlength=m), float(y.mean())
-    means = np.bincount(codes, y, m) / np.maximum(counts, 1)
-    seen = int(np.count_nonzero(counts))
-    within = float(np.sum((y - means[codes]) ** 2)) / max(1, len(y) - seen)
-    spread = float(np.sum(counts * (means - centre) ** 2)) / len(y)
-    between = max(spread - within * seen / len(y), 1e-12 * spread)
-    share = counts * between / np.maximum(counts * between + within, 1e-300)
-    return np.asarray(centre + share * (means - centre))
+    """Mean targets of each task (m, k), shrunken by variances between and within."""
+    codes, m = rows.codes[part], rows.n_tasks
+    counts, columns = np.bincount(codes, minlength=m), []
+    for targets in _target_columns(rows):
+        y = targets[part]
+        means, centre = np.bincount(codes, y, m) / np.maximum(counts, 1), y.mean()
+        seen = int(np.count_nonzero(counts))
+        within = float(np.sum((y - means[codes]) ** 2)) / max(1, len(y) - seen)
+        spread = float(np.sum(counts * (means - centre) ** 2)) / len(y)
+        between = max(spread - within * seen / len(y), 1e-12 * spread)
+        share = counts * between / np.maximum(counts * between + within, 1e-300)
+        columns.append(centre + share * (means - centre))
+    return np.column_stack(columns)
 
 
 def _add_code(X: Array, codes: Index) -> Array:
@@ -481,20 +601,44 @@ def _add_mean(means: Array, X: Array, codes: Index) -> Array:
 # By name.
 
 
+class Scope(NamedTuple):
+    """Targets that a method takes."""
+
+    losses: tuple[str, ...] = REGRESSION_LOSSES
+    most_classes: int = 10**6  # 0: numbers only
+
+    def refusal(self, loss: str, n_classes: int) -> str | None:
+        """Why a method does not take such targets; ``n_classes`` is 0 for numbers."""
+        if n_classes > self.most_classes:
+            return (
+                f"not for {n_classes} classes"
+                if self.most_classes
+                else "not for classes"
+            )
+        if n_classes or loss in self.losses:
+            return None
+        return f"not for loss={loss!r}"
+
+
 class UsualMethod(NamedTuple):
-    """How a usual method is fitted, and the package that it needs."""
+    """How a usual method is fitted, the package that it needs, and its targets."""
 
-    fit: Callable[..., Predict]
+    fit: Callable[[Rows], Predict]
     package: str
-    classifies: bool = True
+    scope: Scope = Scope()
 
 
+COUNTS = ("squared", "poisson", "negative_binomial")
 USUAL: Mapping[str, UsualMethod] = {
     "ridge-dummies": UsualMethod(fit_ridge_dummies, "sklearn"),
-    "mixed-model": UsualMethod(partial(fit_mixed, slopes=False), "statsmodels"),
-    "mixed-slopes": UsualMethod(partial(fit_mixed, slopes=True), "statsmodels", False),
+    "mixed-model": UsualMethod(
+        partial(fit_mixed, slopes=False), "statsmodels", Scope(COUNTS, 2)
+    ),
+    "mixed-slopes": UsualMethod(
+        partial(fit_mixed, slopes=True), "statsmodels", Scope(("squared",), 0)
+    ),
     "lightgbm": UsualMethod(fit_lightgbm, "lightgbm"),
-    "gpboost": UsualMethod(fit_gpboost, "gpboost"),
+    "gpboost": UsualMethod(fit_gpboost, "gpboost", Scope(most_classes=2)),
     "last-value": UsualMethod(fit_last_value, "sklearn"),
     "hist-gradient-boosting": UsualMethod(fit_histograms, "sklearn"),
     "random-forest": UsualMethod(fit_forest, "sklearn"),
@@ -519,8 +663,6 @@ def require_package(name: str) -> None:
 class _Usual(MultiTaskEstimator):
     """One of the usual methods, with the interface of our estimators."""
 
-    _classifies: ClassVar[bool]
-
     method: str = "ridge-dummies"
     _: KW_ONLY
     task: object = None
@@ -533,11 +675,15 @@ class _Usual(MultiTaskEstimator):
         if not isinstance(data, TaskData):
             raise TypeError(f"{type(self).__name__} needs rows: call fit.")
         require_package(self.method)
-        rows = stack_rows(data)
-        if self._classifies:
-            rows = rows._replace(y=(rows.y > 0).astype(np.float64))
-        self._predict = USUAL[self.method].fit(rows, classify=self._classifies)
+        method, rows = USUAL[self.method], self._describe(stack_rows(data))
+        if reason := method.scope.refusal(self.loss, rows.n_classes):
+            raise ValueError(f"{self.method} is {reason}: choose another method.")
+        self._predict = method.fit(rows)
         self.tasks_ = task_array(data.tasks)
+
+    @abstractmethod
+    def _describe(self, rows: Rows) -> Rows:
+        """Rows that say what their targets are."""
 
     def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
         n, m = X.shape[0], len(self.tasks_)
@@ -553,9 +699,15 @@ class _Usual(MultiTaskEstimator):
         return self._score(X, np.full(X.shape[0], i, dtype=np.intp))
 
     def _score(self, X: Matrix, codes: Index) -> Array:
-        return self._predict(_dense(X), codes)
+        """Scores whose inverse link is what the method predicts."""
+        return self._link(self._predict(_dense(X), codes))
+
+    @abstractmethod
+    def _link(self, predicted: Array) -> Array:
+        """Scores of predicted values or probabilities."""
 
 
+@dataclass(eq=False, repr=False)
 class UsualRegressor(RegressionTasks, _Usual):
     """A usual method for regression on grouped tables: LightGBM, a mixed model, ….
 
@@ -571,6 +723,12 @@ class UsualRegressor(RegressionTasks, _Usual):
     time : str or int, optional
         Column of X that orders the rows of each task; inner folds then go forward in
         time. It stays a feature. "last-value" needs it.
+    loss : {"squared", "poisson", "gamma", "negative_binomial"}, default="squared"
+        What targets are, as in :class:`MultiTaskRegressor`. "mixed-slopes" takes
+        squared loss only, "mixed-model" no gamma loss, and only "mixed-model" has a
+        negative binomial: the others estimate its means by Poisson loss.
+    exposure, offset : str or int, optional
+        Columns of X, as in :class:`MultiTaskRegressor`. "gpboost" takes none.
 
     Attributes
     ----------
@@ -587,13 +745,34 @@ class UsualRegressor(RegressionTasks, _Usual):
     True
     """
 
-    _classifies = False
+    _: KW_ONLY
+    loss: str = "squared"
+    exposure: object = None
+    offset: object = None
+
+    @property
+    def _family(self) -> Family | None:
+        return find_family(check_choice("loss", self.loss, REGRESSION_LOSSES))
+
+    @property
+    def _fitted_family(self) -> Family | None:
+        return judge_by(self.loss)
+
+    def _describe(self, rows: Rows) -> Rows:
+        family = self._family
+        if family is not None:
+            family.check(rows.y, weighted=rows.weight is not None)
+        return rows._replace(family=family)
+
+    def _link(self, predicted: Array) -> Array:
+        return predicted if self._family is None else self._family.link(predicted)
 
 
 class UsualClassifier(ClassificationTasks, _Usual):
     """A usual method for classification, otherwise as :class:`UsualRegressor`.
 
-    There is no "mixed-slopes" for classes.
+    There is no "mixed-slopes" for classes, and "mixed-model" and "gpboost" take two of
+    them only.
 
     Examples
     --------
@@ -605,11 +784,15 @@ class UsualClassifier(ClassificationTasks, _Usual):
     (120, 2)
     """
 
-    _classifies = True
     # Scores are log-odds, and tasks of one class are no problem.
     loss = "logistic"
     fit_intercept = False
+    _takes_several = True
 
-    def _score(self, X: Matrix, codes: Index) -> Array:
-        share = np.clip(super()._score(X, codes), 1e-9, 1.0 - 1e-9)
-        return np.asarray(logit(share))
+    def _describe(self, rows: Rows) -> Rows:
+        y = np.maximum(rows.y, 0.0)  # two classes are −1 and +1
+        return rows._replace(y=y, n_classes=self._n_classes)
+
+    def _link(self, predicted: Array) -> Array:
+        share = np.clip(predicted, 1e-9, 1.0 - 1e-9)
+        return np.asarray(np.log(share) if share.ndim == 2 else logit(share))

@@ -16,7 +16,7 @@ from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from typer import Argument, Exit, Option, echo
 
@@ -69,6 +69,9 @@ def compare(
             "tasks.",
         ),
     ] = "rows",
+    loss: main.Loss = "squared",
+    exposure: main.Exposure = None,
+    offset: main.Offset = None,
     settings: Annotated[
         int, Option(min=1, help="Approximate number of settings tried per method.")
     ] = 20,
@@ -101,6 +104,9 @@ def compare(
     Example: priormtl compare exams.csv --task school --target passed --classify
     --methods priormtl,lightgbm,mixed-model --out results.csv
 
+    Example: priormtl compare claims.csv --task district --target claims --loss poisson
+    --exposure policies
+
     Example: priormtl compare panel.csv --task country --target income --time year
 
     Example: priormtl compare exams.csv --task school --target score --drop pupil
@@ -113,17 +119,25 @@ def compare(
         from priormtl import engines
         from priormtl.baselines import comparison
         from priormtl.estimators import read_source_rows
+        from priormtl.estimators.labels import count_classes
     with main.exit_on_error(), main.print_warnings():
         main.check_output(out, data)
         source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
         named = main.require_task(task, source)
         names = [name.strip() for name in methods.split(",") if name.strip()]
+        roles: dict[str, Any] = {"exposure": exposure, "offset": offset}
+        columns = [name for name in roles.values() if name is not None]
+        if features:
+            features = ",".join([features, *columns])
         rows = read_source_rows(
             source,
             main.read_schema(named, target, None, features, categories, missing, drop),
         )
+        roles["loss"] = loss
         wanted = names[0] if names in (["default"], ["all"]) else names
-        by_class = comparison.are_classes(rows.y) if classify is None else classify
+        by_class = classify
+        if by_class is None:
+            by_class = loss == "squared" and comparison.are_classes(rows.y)
         priors = {"task_prior": comparison.AUTO} | split_prior(
             read_prior(prior), rows.design, rows.task.unique().to_pylist()
         )
@@ -141,6 +155,7 @@ def compare(
                 classify=by_class,
                 n_settings=settings,
                 n_jobs=jobs,
+                **roles,
                 **priors,
             )
         except ImportError as error:
@@ -161,16 +176,24 @@ def compare(
         "ours": None,
         "left_out": {},
     }
-    if any(row["method"] == comparison.OURS for row in found):
-        own = time_column if split != "tasks" else None
-        ours = comparison.Ours(
-            by_class, settings, 1.0, column=named, time=own, **priors
-        )
+    ours = comparison.Ours(
+        by_class,
+        settings,
+        1.0,
+        column=named,
+        time=time_column if split != "tasks" else None,
+        n_classes=count_classes(rows.y),
+        **roles,
+        **priors,
+    )
+    compared = {row["method"] for row in found}
+    if comparison.OURS in compared:
         facts["ours"] = ours.describe()
     if wanted == "default":
-        facts["left_out"] = comparison.methods_left_out(
-            classify=by_class, time=time_column
-        )
+        reasons = comparison.methods_left_out(ours)
+        facts["left_out"] = {
+            name: why for name, why in reasons.items() if name not in compared
+        }
     if as_json:
         main.print_json(facts | {"results": found})
     else:

@@ -47,29 +47,9 @@ class FitRequest:
             "--classify", help="Classify: the target is one of two or more classes."
         ),
     ] = False
-    loss: Annotated[
-        str,
-        main.word_option(
-            "squared",
-            "poisson",
-            "gamma",
-            "negative_binomial",
-            help="Loss of numbers: squared, or that of counts (poisson, "
-            "negative_binomial) or of positive amounts (gamma).",
-        ),
-    ] = "squared"
-    exposure: Annotated[
-        str | None,
-        Option(
-            metavar="COL",
-            help="Column of exposures, such as populations or durations, to which "
-            "counts are proportional.",
-        ),
-    ] = None
-    offset: Annotated[
-        str | None,
-        Option(metavar="COL", help="Column of known parts of scores."),
-    ] = None
+    loss: main.Loss = "squared"
+    exposure: main.Exposure = None
+    offset: main.Offset = None
     prior: main.Prior = None
     model: Annotated[
         str,

@@ -299,6 +299,28 @@ Features = Annotated[
     str | None,
     Option(metavar="A,B,C", help="Columns to use as features; by default, all others."),
 ]
+Loss = Annotated[
+    str,
+    word_option(
+        "squared",
+        "poisson",
+        "gamma",
+        "negative_binomial",
+        help="Loss of numbers: squared, or that of counts (poisson, negative_binomial) "
+        "or of positive amounts (gamma).",
+    ),
+]
+Exposure = Annotated[
+    str | None,
+    Option(
+        metavar="COL",
+        help="Column of exposures, such as populations or durations, to which counts "
+        "are proportional.",
+    ),
+]
+Offset = Annotated[
+    str | None, Option(metavar="COL", help="Column of known parts of scores.")
+]
 Drop = Annotated[
     str | None, Option(metavar="A,B,C", help="Columns not to use as features.")
 ]
