@@ -58,9 +58,10 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     elif isinstance(data, DeviceRows):
         moments = summarize_rows(data.tensor, data, data.device)
     else:
-        moments = (
-            summarize_tasks(data) if statistics_pay(data) else centre_samples(data)
-        )
+        if "moments" not in data.condensed:
+            make = summarize_tasks if statistics_pay(data) else centre_samples
+            data.condensed["moments"] = make(data)
+        moments = data.condensed["moments"]
     refuse_tiny(moments)
     # Statistics with tiny weights are correct, and can be added. But norms of
     # gradients would be zero in a fit.

@@ -96,6 +96,11 @@ class TaskData(ABC):
         return self.with_matrix(X - centre)
 
     @cached_property
+    def condensed(self) -> dict[str, Any]:
+        """Moments of these rows, which `condense` keeps for other models of them."""
+        return {}
+
+    @cached_property
     def task_weight(self) -> Array:
         """Total weight of each task (m,)."""
         return self.task_sums(self.weight)

@@ -106,10 +106,12 @@ class Data:
         share = weight / weight.sum()
         X = np.empty((len(order), 1 + d))
         X[:, 0] = 1.0
-        X[:, 1:] = rows.X[order]
+        in_order = len(order) == n and bool(np.all(order[1:] > order[:-1]))
+        X[:, 1:] = rows.X if in_order else rows.X[order]
         mean = np.concatenate([[0.0], share @ X[:, 1:]])
         X -= mean
-        X *= root[:, np.newaxis]
+        if np.any(root != 1.0):
+            X *= root[:, np.newaxis]
         y_mean = float(share @ rows.y[order])
         y = root * (rows.y[order] - y_mean)
         norm = np.sqrt(np.einsum("ij,ij->j", X, X))
@@ -266,7 +268,8 @@ def _still(X: Array, task: Index) -> Any:
     """Which columns (p,) are constant within every task."""
     starts = np.flatnonzero(np.diff(task, prepend=-2))
     weight = np.add.reduceat(X[:, 0] ** 2, starts)
-    sums = np.add.reduceat(X[:, :1] * X, starts, axis=0)
+    root = X[:, :1]
+    sums = np.add.reduceat(root * X if np.any(root != 1.0) else X, starts, axis=0)
     between = np.sum(sums**2 / weight[:, np.newaxis], axis=0)
     total = np.einsum("ij,ij->j", X, X)
     return total - between <= STILL * total

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple, Self, TypeGuard
 
 import numpy as np
@@ -200,8 +201,13 @@ class Layout(NamedTuple):
         assert isinstance(data, StackedRows)
         task = np.repeat(np.arange(m), np.diff(data.starts))
         y = data.y + (moments.y_mean[task] - level)
-        live = np.flatnonzero(data.X.any(axis=0) | moments.x_mean.any(axis=0))
-        X = data.X[:, live] + moments.x_mean[:, live][task]
+        # Means show most columns: no need to look at rows.
+        seen = np.asarray(moments.x_mean.any(axis=0))
+        seen[~seen] = data.X[:, ~seen].any(axis=0)
+        live = np.flatnonzero(seen)
+        X = np.array(data.X) if seen.all() else data.X[:, live]
+        for i, (a, b) in enumerate(pairwise(data.starts.tolist())):
+            X[a:b] += moments.x_mean[i, live]
         factors, dense, columns = dict[str, Factor](), dict[str, slice](), [X]
         names, sizes, codes = data.crossed or ((), (), np.zeros((len(y), 0), int))
         deviations, fixed = [families.deviations[live]], [families.fixed[live]]
