@@ -305,9 +305,17 @@ def measure(way: str, name: str, protocol: str) -> dict[str, Any]:
 def write_page(kept: Stored, path: Path) -> None:
     """Ratios to the best other of each table, where ours and others were run."""
     ratios: dict[str, list[float]] = {"choice": [], "test": []}
-    rows, seconds, tests = [], [], names("test")
+    rows, seconds, refused, alone, tests = [], [], [], 0, names("test")
     for name, protocol in product(sorted(kept), PROTOCOLS):
         found = kept[name].get(protocol, {})
+        own = found.get("ours", {})
+        if "error" in own:
+            refused.append(f"- {name}, {protocol}: {own['error']}")
+        elif own:
+            seconds.append(own["seconds"])
+            alone += all(
+                "rmse" not in found.get(way, {}) for way in WAYS if way != "ours"
+            )
         scores = {way: one["rmse"] for way, one in found.items() if "rmse" in one}
         mine = scores.pop("ours", None)
         if mine is None or not scores:
@@ -316,12 +324,11 @@ def write_page(kept: Stored, path: Path) -> None:
         half = "test" if name in tests else "choice"
         ratios[half].append(mine / scores[best])
         n, columns, tasks = found["ours"]["size"]
-        seconds.append(found["ours"]["seconds"])
         other = found.get("lightgbm", {}).get("seconds", float("nan"))
         rows.append(
             f"| {name} | {half} | {protocol} | {n:,} × {columns} × {tasks} | "
             f"{mine:.4g} | {scores[best]:.4g} {WAYS[best]} | {mine / scores[best]:.3f} "
-            f"| {seconds[-1]:.1f} | {other:.1f} | {found['ours']['commit']} |"
+            f"| {own['seconds']:.1f} | {other:.1f} | {found['ours']['commit']} |"
         )
     lines = [
         "# Tables of strangers",
@@ -336,9 +343,13 @@ def write_page(kept: Stored, path: Path) -> None:
             for half, own in ratios.items()
             if own
         ),
-        f"- Seconds of a fit: median {median(seconds):.1f}, longest {max(seconds):.1f}."
+        f"- Seconds of all {len(seconds)} fits: median {median(seconds):.1f}, longest "
+        f"{max(seconds):.1f}, {sum(one > 20 for one in seconds)} above 20. The others "
+        f"were not run beside {alone} of them, which the table leaves out."
         if seconds
         else "",
+        f"- Refused: {len(refused)} fits.",
+        *(f"  {line}" for line in refused),
         "",
         "| table | half | training rows | rows × columns × tasks | ours | best other | "
         "ratio | s | s, LightGBM | commit |",
