@@ -182,7 +182,8 @@ def main() -> None:
         "",
         "`tabular_model` on drawn tables: a curve, a slope and levels that vary "
         "between tasks, among many columns without effect. Seconds of the processor on "
-        "one core, compiled loops loaded; peak memory of the process; certified "
+        "one core, compiled loops loaded (the first fit of a process that needs them "
+        "takes one to two seconds longer); peak memory of the process; certified "
         "duality gap over the objective. Tasks named 0, 1, 2 … may be an order; "
         "t0, t1 … are names. Made by `python -m benchmarks.width` at commit "
         f"{describe_commit()}, load average {load_average()}.",
