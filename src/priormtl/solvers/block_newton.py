@@ -385,6 +385,8 @@ class FreeEntries(NamedTuple):
     ) -> Array:
         """Newton direction, written out if small, else by conjugate gradients."""
         rest = self.project(downhill)
+        if not rest.any():  # perhaps all entries are at their bounds
+            return rest
         if np.count_nonzero(self.free) <= 64:
             return self._solve_dense(layout, rows, rest)
         solve = self._preconditioner(layout, rows)
