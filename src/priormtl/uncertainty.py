@@ -67,7 +67,7 @@ class Covariances(NamedTuple):
     mean: Array  # (k, k) of the mean of all tasks
     between: Array  # (selected,) of slopes; NaN where ties are not to a mean
     noise_variance: float
-    degrees: Array  # (m,) effective degrees of freedom of each task
+    degrees: Array  # (m,) effective degrees of freedom of tasks; NaN: not needed
 
     def shared(self) -> Array:
         """Covariance (selected, selected) of the effects that tasks share.
@@ -128,7 +128,7 @@ class Rows(NamedTuple):
 
 
 class Inverse(NamedTuple):
-    """The Hessian H of a fit, factorised, and the blocks of tasks of its inverse."""
+    """The Hessian H of a fit, factorised."""
 
     fit: SquaredFit  # in the selected features
     prior: QuadraticPrior
@@ -136,7 +136,6 @@ class Inverse(NamedTuple):
     factor: Factor
     n_nodes: int
     gram: Array  # (m, k, k)
-    blocks: Array  # (m, k, k) of H⁻¹
     ties: Array  # (selected,)
     common: Any  # (selected,) which effects are common
 
@@ -181,10 +180,12 @@ class Inverse(NamedTuple):
             if fit.intercept_graph is not None:
                 tie += fit.intercepts.tie_strength * np.outer(t, t)
         factor = order.factorise(pivots, tie)
-        blocks = factor.selected_inverse()[0][:m]
         n_nodes = order.graph.n_nodes
-        parts = fit, prior, selected, factor, n_nodes, gram, blocks, ties, common
-        return cls(*parts)
+        return cls(fit, prior, selected, factor, n_nodes, gram, ties, common)
+
+    def blocks(self) -> Array:
+        """Blocks (m, k, k) of tasks of H⁻¹."""
+        return self.factor.selected_inverse()[0][: len(self.gram)]
 
 
 def covariances(
@@ -203,14 +204,18 @@ def covariances(
     found = Inverse.of(posed, coef, most)
     prior, gram, factor = found.prior, found.gram, found.factor
     m, k, d = len(gram), gram.shape[1], len(found.selected)
-    degrees = np.einsum("ijk,ikj->i", gram, found.blocks)
-    n_rows = float(found.fit.moments.weight.sum()) / posed.model.weight_unit
-    if rows is not None:
-        n_rows = rows.number
-    noise = float(errors.sum()) / max(n_rows - float(degrees.sum()), 1.0)
-    if rows is not None and rows.noise is not None:
-        noise = rows.noise
-    if posed.problem.lam > 0:
+    is_penalised, degrees, blocks = posed.problem.lam > 0, np.full(m, np.nan), gram
+    known = None if rows is None else rows.noise
+    if known is None or not is_penalised:
+        blocks = found.blocks()
+        degrees = np.einsum("ijk,ikj->i", gram, blocks)
+    if known is None:
+        n_rows = float(found.fit.moments.weight.sum()) / posed.model.weight_unit
+        if rows is not None:
+            n_rows = rows.number
+        known = float(errors.sum()) / max(n_rows - float(degrees.sum()), 1.0)
+    noise = known
+    if is_penalised:
         kind = "bootstrap"
         draws = _noise(gram) * np.sqrt(noise)
         rhs = np.zeros((found.n_nodes, k, REPLICATES))
@@ -221,7 +226,7 @@ def covariances(
         cross = moved @ middle.T / REPLICATES
         mean = middle @ middle.T / REPLICATES
     else:
-        kind, own = "conditional", noise * found.blocks
+        kind, own = "conditional", noise * blocks
         rhs = np.zeros((found.n_nodes, k, k))
         rhs[:m] = np.eye(k) / m
         cross = noise * factor.solve(rhs)[:m]
@@ -270,8 +275,9 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
     # New rows scatter about the mean of their task, which is known from its rows, as
     # rows of all tasks do.
     within = found.gram.sum(axis=0) / weight.sum() - (share * means.T) @ means
-    about = np.einsum("ij,ijk,ik->i", means, found.blocks, means)
-    scatter = np.einsum("ijk,kj->i", found.blocks, within)
+    blocks = found.blocks()
+    about = np.einsum("ij,ijk,ik->i", means, blocks, means)
+    scatter = np.einsum("ijk,kj->i", blocks, within)
     n_rows = np.maximum(weight / unit, 1.0)
     variances = unit * (about + (1.0 + 1.0 / n_rows) * scatter)
     return np.where(np.isfinite(variances), np.maximum(variances, 0.0), 0.0)
@@ -330,20 +336,22 @@ def family_covariances(posed: Posed, solution: Solution) -> Covariances:
     The curvature of the loss is the inverse of the noise of a row, so that its factor
     is 1, or, where the family leaves it open, the mean of squared residuals.
     """
-    fit, at = posed.problem.fit, solution.point.fit
+    at, selected = solution.point.fit, np.flatnonzero(solution.coef.any(axis=1))
+    # Gram matrices of all features could take longer than the fit.
+    problem = posed.problem.restrict(selected)
+    fit = problem.fit
     assert isinstance(fit, FamilyFit)
     assert isinstance(at, FamilyEvaluation)
-    model = replace(posed.problem, fit=fit.quadratic_model(at), memo={})
+    model = replace(problem, fit=fit.quadratic_model(at), memo={})
     unit, weight = posed.model.weight_unit, fit.data.weight
     squares = fit.data.task_sums(weight * at.slopes**2) / unit
     noise = 1.0 if fit.family.noise_is_known else None
     rows = Rows(float(np.count_nonzero(weight)), noise)
-    found = covariances(
-        posed._replace(problem=model), solution.coef, squares, rows=rows
-    )
+    used = posed._replace(problem=model)
+    found = covariances(used, solution.coef[selected], squares, rows=rows)
     # Weights of rows are relative.
     parts = {name: unit * found._asdict()[name] for name in VARIANCES}
-    return found._replace(**parts)
+    return found._replace(selected=selected, **parts)
 
 
 VARIANCES = "own", "cross", "mean", "between"
