@@ -15,8 +15,8 @@ from scipy.sparse import csr_array
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
 
 PER_BATCH = 20
-# 20 problems in the quick tests, the other 180 in the slow ones.
-BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 1 else ()) for k in range(10)]
+# 60 problems in the quick tests, the other 340 in the slow ones.
+BATCHES = [pytest.param(k, marks=pytest.mark.slow if k >= 3 else ()) for k in range(20)]
 FAMILIES = ("poisson", "gamma", "negative_binomial", "logistic", "multinomial")
 
 
