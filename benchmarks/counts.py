@@ -204,8 +204,9 @@ class LightGBM(Rates):
 NOTES = (
     "PoissonRegressor depends on the units of exposure, since its penalties are a grid "
     "of numbers. With rates per unit of exposure instead of rates about 1, as here, it "
-    "had 1.929 on ShipAccidents (34 rows; better than ours), 1.370 on Insurance (better,"
-    " too) and 61.9 on Fatalities when an earlier version was measured. On Fatalities it is no serious rival with either.",
+    "had 1.929 on ShipAccidents (34 rows; better than ours), 1.370 on Insurance "
+    "(better, too) and 61.9 on Fatalities when an earlier version was measured. On "
+    "Fatalities it is no serious rival with either.",
     "",
     "The tables medpar, azpro and PatentsHGH of the script were not measured with this "
     "version.",
