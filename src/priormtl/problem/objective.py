@@ -232,6 +232,8 @@ class Problem:
             found = found._replace(dual=max(found.dual, smooth))
         prior = np.vdot(np.abs(point.coef), np.abs(point.prior_gradient))
         others = ROUNDING * (found.primal + float(prior))
+        # A bound above what it bounds shows an error of this size.
+        others += max(0.0, found.dual - found.primal)
         rounding = self.fit.rounding(point.fit) + others
         small = self.fit.is_quadratic and point.coef.size <= FEW_UNKNOWNS
         uncertain = by_newton and small and is_near_singular(self, point)

@@ -81,8 +81,11 @@ class QuadraticPrior:
 
     def gradient(self, P: Array) -> Array:
         """θ Dᵀ(D P − C) + ε t ∘ (P L) + r ∘ P."""
-        pull = self.pull
-        return self.curve(P) if pull is None else self.curve(P) - pull
+        if self.target is None or self.theta == 0:
+            return self.curve(P)
+        # By the differences that ``slack`` has: of large targets θ DᵀD P − θ DᵀC would
+        # be rounded otherwise, and both make one dual point.
+        return self._tie(P) + self.theta * np.asarray(self.D.T @ self._related(P))
 
     @property
     def pull(self) -> Array | None:
@@ -97,12 +100,17 @@ class QuadraticPrior:
 
     def curve(self, P: Array) -> Array:
         """Hessian times P."""
-        gradient = np.zeros_like(P)
+        gradient = self._tie(P)
         if self.theta > 0 and self.D.nnz:
             if self._gram is None:
                 gradient += self.theta * np.asarray(self.D.T @ (self.D @ P))
             else:
                 gradient += self.theta * np.asarray(self._gram @ P)
+        return gradient
+
+    def _tie(self, P: Array) -> Array:
+        """ε t ∘ (P L) + r ∘ P."""
+        gradient = np.zeros_like(P)
         if self.ridge is not None:
             gradient += self.ridge[:, np.newaxis] * P
         if self.epsilon > 0 and not self.laplacian.is_zero:
