@@ -535,6 +535,8 @@ def fit_tasks(model: Model, tasks: Tasks, tol: float = 1e-6) -> PartitionedFit:
     if reason is not None:
         raise ValueError(f"{reason}, to fit tasks where they are.")
     found, mean = survey(tasks)
+    if model.family is not None:
+        model.family.check_mean(float(mean[-1]))
     free = model.fit_intercept is True
     if free:
         tasks = tasks.mapped(centre_tasks)

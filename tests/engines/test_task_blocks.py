@@ -100,6 +100,40 @@ def test_dask_and_files_agree_with_memory(monkeypatch, tmp_path, loss, settings)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]
 
 
+@pytest.mark.parametrize(
+    ("loss", "match"),
+    [
+        ("poisson", "at least one count above 0"),
+        ("logistic", "two classes"),
+        ("gamma", None),
+    ],
+)
+def test_parts_may_hold_one_value_the_table_may_not(tmp_path, loss, match):
+    """A bucket of tasks may have no count above zero, or one class."""
+    frame, settings = draw(loss, m=30), SETTINGS | {"lam": 0.1}
+    frame["w"] = 1.0
+    if loss == "gamma":
+        frame["y"] = np.exp(0.3 * frame["y"])
+    flat = frame["shop"] < "shop 020"
+    frame.loc[flat, "y"] = 1.0 if loss == "gamma" else 0.0
+    model = make(loss, settings).fit(
+        frame[["a", "b"]], frame["y"], task=frame["shop"], sample_weight=frame["w"]
+    )
+    path, columns = tmp_path / "rows.parquet", COLUMNS | {"features": ["a", "b"]}
+    frame.to_parquet(path, row_group_size=40)
+    on_files, in_parts = make(loss, settings), make(loss, settings)
+    engines.fit(on_files, path, **columns, folder=tmp_path)
+    table = dd.from_pandas(frame, npartitions=2)
+    on_dask.fit(in_parts, table, **columns, n_parts=30)
+    for other in (on_files, in_parts):
+        order = np.argsort(other.tasks_)
+        np.testing.assert_allclose(model.coef_, other.coef_[order], atol=1e-5)
+    if match is not None:
+        frame.assign(y=0).to_parquet(path)
+        with pytest.raises(ValueError, match=match):
+            engines.fit(on_files, path, **columns, folder=tmp_path)
+
+
 @pytest.mark.parametrize("loss", ["squared", "poisson"])
 def test_written_coefficients_predict_by_a_join(tmp_path, loss):
     frame, out = draw(loss), tmp_path / "out"

@@ -194,13 +194,19 @@ def test_problems_are_solved_with_a_certificate(family, share, layout, intercept
     [
         (Poisson(), [1.0, -2.0], 'must not be negative with loss="poisson": got -2'),
         (Poisson(), [1.0, 0.5], "whole numbers.*got 0.5. Rates are allowed with"),
-        (NegativeBinomial(), [0.0, 0.0], "at least one count above 0"),
         (Gamma(), [1.0, 0.0], 'must be above 0 with loss="gamma": got 0'),
     ],
 )
 def test_impossible_targets(family, y, match):
     with pytest.raises(ValueError, match=match):
         family.check(np.array(y), weighted=False)
+
+
+def test_zeros_alone_are_refused():
+    family = NegativeBinomial()
+    family.check(np.zeros(2), weighted=False)  # some rows of a table
+    with pytest.raises(ValueError, match="at least one count above 0"):
+        family.check_mean(0.0)
 
 
 def test_rates_are_allowed_with_weights():

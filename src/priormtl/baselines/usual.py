@@ -762,6 +762,7 @@ class UsualRegressor(RegressionTasks, _Usual):
         family = self._family
         if family is not None:
             family.check(rows.y, weighted=rows.weight is not None)
+            family.check_mean(float(np.mean(rows.y)))
         return rows._replace(family=family)
 
     def _link(self, predicted: Array) -> Array:

@@ -162,6 +162,8 @@ class LinearMultiTask(MultiTaskEstimator):
         if isinstance(self, RegressorMixin) and self._family is not None:
             y = table.y[table.measured().reshape(table.y.shape)]
             self._family.check(y, weighted=table.weight is not None)
+            if len(y):
+                self._family.check_mean(float(np.mean(y)))
         if table.codes is not None and reset:
             refuse_crossed(table.tasks, np.bincount(table.codes), self.task)
         if table.crossed is not None and check_outlier_tasks(self.outlier_tasks):

@@ -20,6 +20,7 @@ class Counts(Family):
     """Loss of counts with mean e^η."""
 
     boosting: ClassVar[str] = "poisson"
+    needs: ClassVar[str] = "at least one count above 0"
 
     def check(self, y: Array, *, weighted: bool) -> None:
         if np.any(y < 0):
@@ -32,11 +33,6 @@ class Counts(Family):
                 f'y must hold whole numbers with loss="{self.name}": got '
                 f"{fractions[0]:g}. Rates are allowed with sample_weight, or use "
                 "exposure."
-            )
-        if len(y) and not np.any(y > 0):
-            raise ValueError(
-                f'y must hold at least one count above 0 with loss="{self.name}": all '
-                "are 0."
             )
 
     def mean(self, eta: Array) -> Array:

@@ -58,6 +58,8 @@ class Family(ABC):
     scoring: ClassVar[tuple[str, float]] = ("neg_mean_deviance", 2.0)
     # Loss of scikit-learn's gradient boosting whose trees sum to η.
     boosting: ClassVar[str]
+    # What a table must hold so that the mean target has a finite score.
+    needs: ClassVar[str] = "different values"
     # Whether the variance follows from the mean; else REML estimates its factor.
     noise_is_known: ClassVar[bool] = True
     # Whether the family has a parameter that `refit` estimates.
@@ -65,7 +67,12 @@ class Family(ABC):
 
     @abstractmethod
     def check(self, y: Array, *, weighted: bool) -> None:
-        """Fail unless targets of positive weight are possible."""
+        """Fail unless each target of positive weight is possible."""
+
+    def check_mean(self, mean: float) -> None:
+        """Fail unless the mean of all targets has a finite score."""
+        if not self.has_finite_score(np.asarray(mean)):
+            raise ValueError(f'y must hold {self.needs} with loss="{self.name}".')
 
     @abstractmethod
     def loss(self, eta: Array, y: Array) -> Array:

@@ -24,6 +24,7 @@ class Logistic(Family):
     boosting: ClassVar[str] = "log_loss"
     lipschitz: ClassVar[float | None] = 0.25
     scoring: ClassVar[tuple[str, float]] = ("neg_log_loss", 1.0)
+    needs: ClassVar[str] = "two classes"
 
     def check(self, y: Array, *, weighted: bool) -> None:
         if not np.all(np.abs(y) == 1.0):
