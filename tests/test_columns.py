@@ -397,12 +397,50 @@ def test_codes_may_have_words_among_them_and_measurements_may_not():
     assert "postcode=Others" in names
     for wrong, values in {
         "4o": rng.integers(18, 80, 200),
-        "unknown": rng.integers(18, 80, 200),
+        "retired": rng.integers(18, 80, 200),
         "12 kg": rng.integers(1000, 9999, 200),
-        "?": rng.normal(size=200).round(2),
+        "<0.1": rng.normal(size=200).round(2),
     }.items():
         column = np.append(values.astype(str)[1:], wrong)
         with pytest.raises(ValueError, match=f"'x' must hold numbers: got .{wrong[0]}"):
+            quick().fit(pd.DataFrame({"t": task, "x": column}), y)
+
+
+@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize("marks", [".", "T", "?", "n/a", "NA", "…", ("-", "unknown")])
+def test_marks_among_numbers_are_gaps(library, marks):
+    rng = np.random.default_rng(0)
+    x, task = rng.integers(18, 80, 200) / 4.0, np.arange(200) % 4
+    y, gone = x + rng.normal(size=200) / 10.0, np.arange(200) % 9 == 0
+    known = [float(v) if here else None for v, here in zip(x, ~gone, strict=True)]
+    marked = [str(v) for v in x]
+    for k, row in enumerate(np.flatnonzero(gone)):
+        marked[row] = marks[k % len(marks)] if isinstance(marks, tuple) else marks
+    model = quick().fit(library({"t": task, "x": marked}), y)
+    twin = quick().fit(library({"t": task, "x": known}), y)
+    found = model.predict(library({"t": task, "x": marked}))
+    assert np.array_equal(found, twin.predict(library({"t": task, "x": known})))
+    # Later tables may have them anywhere, and hold numbers otherwise.
+    few = {"t": [0, 1, 2], "x": [12.0, None, 7.25]}
+    later = [twin.predict(library(few)), model.predict(library(few))]
+    texts = ["12", marks[0] if isinstance(marks, tuple) else marks, "7.25"]
+    later.append(model.predict(library({**few, "x": texts})))
+    assert np.array_equal(later[0], later[1])
+    assert np.array_equal(later[0], later[2])
+    (line,) = model.summary().columns
+    spelled = "'-' and 'unknown'" if isinstance(marks, tuple) else repr(marks)
+    assert line.became.endswith(f", with gaps for {spelled}")
+    for one, other in ((model, "many"), (twin, texts[1])):  # that fit has not seen
+        with pytest.raises(ValueError, match="'x' must hold numbers, as in fit"):
+            one.predict(library({**few, "x": ["12", other, "7"]}))
+
+
+def test_marks_in_many_rows_or_of_many_kinds_are_told():
+    rng = np.random.default_rng(0)
+    task, y = np.arange(90) % 3, rng.normal(size=90)
+    for texts in (["A", "B", "C"], ["T"] * 60):
+        column = [*texts, *(str(v) for v in rng.normal(size=90 - len(texts)).round(3))]
+        with pytest.raises(ValueError, match=r"'x' must hold numbers: got .[AT]"):
             quick().fit(pd.DataFrame({"t": task, "x": column}), y)
 
 

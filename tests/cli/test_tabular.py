@@ -340,3 +340,32 @@ def test_files_and_frames_are_read_alike(tmp_path):
         assert result.exit_code == 0, result.output
         found = load(tmp_path / "a.model").predict(X)
         assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize("n", [300, 60_000])  # files of one block and of several
+def test_marks_among_numbers_are_gaps(tmp_path, n):
+    rng = np.random.default_rng(0)
+    rain = rng.gamma(0.5, size=n).round(2)
+    frame = pd.DataFrame({"school": np.arange(n) % 4, "id": "0123456789abcdef"})
+    frame["rain"] = pd.Series(rain.astype(str)).where(np.arange(n) < n - 20, "T")
+    frame["score"] = rain + rng.normal(size=n)
+    table, model, out = (tmp_path / name for name in ("a.csv", "m", "out.csv"))
+    frame.to_csv(table, index=False)
+    assert (table.stat().st_size > 2**20) == (n > 300)
+    words = ("--task", "school", "--target", "score", "--drop", "id", *PLAIN)
+    result = run("fit", table, *words, "--out", model)
+    assert result.exit_code == 0, result.output
+    assert "rain as a straight line, with gaps for 'T'" in " ".join(
+        result.stdout.split()
+    )
+    predicted = run("predict", model, table, "--out", out)
+    assert predicted.exit_code == 0, predicted.output
+    found = pd.read_csv(out)["prediction"].tail(100)
+    last = frame.tail(100).drop(columns="score")
+    np.testing.assert_allclose(found, load(model).predict(last))
+    frame.loc[n - 30, "rain"] = "oops"
+    frame.to_csv(table, index=False)
+    assert_refused(
+        run("fit", table, *words, "--out", model),
+        f"column 'rain' must hold numbers: got 'oops' in row {n - 30}",
+    )

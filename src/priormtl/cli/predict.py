@@ -101,7 +101,8 @@ def predict(
             kept, used = predictor.kept, predictor.used_columns(source.columns)
         exact = {*kept, *find_task_columns(predictor.task, source.columns)}
         exact |= {*predictor.text_columns}
-        wanted = engines.Wanted(used, exact, task=predictor.task)
+        marked = predictor.design.marks
+        wanted = engines.Wanted(used, exact, task=predictor.task, texts=marked)
         size = engines.choose_rows(len(predictor.design) + len(used))
         with (
             write_batches(out) as write,

@@ -59,11 +59,19 @@ def read_frame(
     import pyarrow as pa
 
     from priormtl.engines.columns import find_gaps
+    from priormtl.engines.files import MixedColumnError
 
-    wanted = source.wanted(schema)
+    wanted, used = source.wanted(schema), schema.feature_columns(source.columns)
     if exact:
         wanted = wanted._replace(exact={*wanted.exact, schema.target})
-    table = source.load(wanted, most_cells=MOST_CELLS)
+    while True:
+        try:
+            table = source.load(wanted, most_cells=MOST_CELLS)
+            break
+        except MixedColumnError as error:  # may hold marks of missing values
+            if error.column not in used or error.column in wanted.texts:
+                raise
+            wanted = wanted._replace(texts={*wanted.texts, error.column})
     if table is None:
         return None
     rows = table.num_rows
@@ -71,7 +79,6 @@ def read_frame(
         raise DataFileError(f"{source.name} has no rows, or none that match --where.")
     # Features may have gaps; tasks, targets and weights may not.
     gone = np.zeros(rows, dtype=bool)
-    used = schema.feature_columns(source.columns)
     known = used if complete else ()
     for name in (schema.task, schema.target, schema.weight, *known):
         gaps = None if name is None else find_gaps(table[name])

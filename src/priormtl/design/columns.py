@@ -9,6 +9,8 @@ All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 - text in which every value is a date, a timestamp or a time of day is read as such:
   ISO text as in CSV files, and what people write, such as 31.12.2024, Dec 2024 or
   2024 Q4 (``FORMATS``);
+- text that is numbers but for one or two marks such as "." or NA, which stand for
+  missing values (``MARK``), is numbers with gaps;
 - other text, and what is declared as categories, is text.
 
 Columns of objects are judged by their values. Values of other types (lists, bytes, ...)
@@ -79,7 +81,7 @@ class Cells(NamedTuple):
 
     kind: str
     values: NDArray[Any]  # (n,) numbers, or codes of texts; NaN or −1: missing
-    texts: tuple[str, ...] = ()  # sorted
+    texts: tuple[str, ...] = ()  # sorted; of numbers, the marks of missing values
     is_declared: bool = False  # whether its type says that it holds categories
 
     @property
@@ -88,8 +90,13 @@ class Cells(NamedTuple):
         return self.values < 0 if self.kind == TEXTS else np.isnan(self.values)
 
 
-def read_cells(series: Any, kind: str | None = None) -> Cells:
-    """Read a column by the rules above, or as the kind that it had in training."""
+def read_cells(
+    series: Any, kind: str | None = None, marks: Collection[str] = ()
+) -> Cells:
+    """Read a column by the rules above, or as the kind that it had in training.
+
+    ``marks`` stood for missing values in training.
+    """
     found = _read(series, kind)
     if kind in (None, found.kind) or {kind, found.kind} <= {*DATE_KINDS}:
         return found
@@ -99,7 +106,8 @@ def read_cells(series: Any, kind: str | None = None) -> Cells:
         months = parse_months(found, fewest=1)
         if months.kind == DATES:
             return months
-    strange = [text for text in found.texts if not DECIMAL.fullmatch(text)]
+    texts = [text for text in found.texts if text not in marks]
+    strange = [text for text in texts if not DECIMAL.fullmatch(text)]
     if kind == NUMBERS and found.kind == TEXTS and not strange:
         return parse_numbers(found)
     example = f" such as {strange[0][:40]!r}" if strange else ""
@@ -336,8 +344,10 @@ def read_times(values: Any, argument: str = "time", wanted: str | None = None) -
 
 
 def parse_numbers(cells: Cells) -> Cells:
-    """Numbers of texts that all are numbers."""
-    return _replace_texts(cells, NUMBERS, [float(text) for text in cells.texts])
+    """Numbers of texts that are numbers, or else marks of missing values."""
+    marks = tuple(text for text in cells.texts if not DECIMAL.fullmatch(text))
+    numbers = [np.nan if text in marks else float(text) for text in cells.texts]
+    return _replace_texts(cells, NUMBERS, numbers)._replace(texts=marks)
 
 
 def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
@@ -345,10 +355,16 @@ def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
 
 
 def holds_measurements(cells: Cells) -> bool:
-    """Whether texts are numbers, and no codes: years, or not all whole."""
+    """Whether texts are numbers, and no codes: years, not all whole, or with marks."""
     texts = () if cells.is_declared else cells.texts
-    if len(texts) < FEWEST_NUMBERS or not all(map(DECIMAL.fullmatch, texts)):
+    marks = [j for j, text in enumerate(texts) if not DECIMAL.fullmatch(text)]
+    if len(texts) - len(marks) < FEWEST_NUMBERS:
         return False
+    if marks:
+        counts, most_marks = count_texts(cells), 2
+        few = len(marks) <= most_marks and 2 * counts[marks].sum() <= counts.sum()
+        plain = all(MARK.fullmatch(texts[j]) for j in marks)
+        return few and plain and not _are_codes(texts, marks, counts)
     years = all(len(text) == 4 and "1800" <= text <= "2100" for text in texts)
     return years or not all(text.strip().isdecimal() for text in texts)
 
@@ -357,6 +373,12 @@ def holds_measurements(cells: Cells) -> bool:
 
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
+# What stands for a missing number: signs such as "." and "?", one or two letters, as T
+# for a trace of rain, or a word. Longer words and misspelled numbers are errors.
+MARK = re.compile(
+    r"[\W_]*([^\W\d_]{1,2}|n[/.]a\.?|nan|nil|null|none|missing|unknown|trace)?[\W_]*",
+    re.IGNORECASE,
+)
 
 
 class StrayTextError(ValueError):
@@ -392,7 +414,10 @@ def refuse_strays(
     if strays:
         if _are_codes(values, strays, counts):
             return False
-        raise StrayTextError(name, values[strays[0]])
+        words = [values[j] for j in strays]  # a mark is the least of them
+        raise StrayTextError(
+            name, min(words, key=lambda word: bool(MARK.fullmatch(word)))
+        )
     return True
 
 

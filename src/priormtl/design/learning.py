@@ -173,7 +173,7 @@ def learn_number(
         curves = Curves.fit(seen if bent is None else bent(seen), N_KNOTS, period)
         terms.append(Curve(name, name, cells.kind, fill, bent, curves, ticks=ticks))
     if len(seen) < len(cells.values):
-        terms.append(Gap(name, name))
+        terms.append(Gap(name, name, marks=cells.texts))
     return terms
 
 

@@ -245,6 +245,7 @@ class Gap(Term):
 
     kind = "gap"
     alone: bool = False  # whether the column has no other features
+    marks: tuple[str, ...] = ()  # texts among numbers that stand for missing values
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -263,7 +264,7 @@ class Gap(Term):
 
     @classmethod
     def from_plain(cls, plain: Settings) -> Self:
-        return cls(**plain)
+        return cls(**{**plain, "marks": tuple(map(str, plain.get("marks", ())))})
 
 
 @dataclass(frozen=True)
@@ -422,6 +423,12 @@ class Design(Sequence[str]):
     def text_sources(self) -> tuple[str, ...]:
         """Columns that are read as text."""
         return tuple(t.source for t in self.terms if t.reads == TEXTS)
+
+    @cached_property
+    def marks(self) -> dict[str, tuple[str, ...]]:
+        """Texts that stand for missing values in columns of numbers."""
+        gaps = [term for term in self.terms if isinstance(term, Gap)]
+        return {term.source: term.marks for term in gaps if term.marks}
 
     def kind_of(self, column: object) -> str | None:
         """What a column held in training, where its terms know."""
@@ -590,7 +597,8 @@ class Design(Sequence[str]):
             if term.source in used:
                 if term.source not in read:
                     series = frame.get_column(term.source)
-                    read[term.source] = read_cells(series, term.reads)
+                    marks = self.marks.get(term.source, ())
+                    read[term.source] = read_cells(series, term.reads, marks)
                 block = term.encode(read[term.source])
             else:  # its features are columns already
                 block = np.column_stack(
@@ -654,7 +662,8 @@ class Design(Sequence[str]):
             if column is None:
                 if term.source not in frame.columns:
                     raise absent_name("X lacks the column", term.source, frame.columns)
-                column = read_cells(frame.get_column(term.source), term.reads)
+                series, marks = frame.get_column(term.source), self.marks
+                column = read_cells(series, term.reads, marks.get(term.source, ()))
             codes.append(term.code(column))
         sizes = tuple(len(term.values) for term in factors)
         names = tuple(term.source for term in factors)

@@ -408,6 +408,14 @@ def sniff_dialect(lines: Sequence[str], given: Dialect = Dialect()) -> Dialect: 
 # Errors.
 
 
+class MixedColumnError(DataFileError):
+    """A text after the first rows of a column of a CSV file, which are numbers."""
+
+    def __init__(self, message: str, column: str) -> None:
+        self.column = column
+        super().__init__(message)
+
+
 @contextmanager
 def naming(file: str) -> Iterator[None]:
     try:
@@ -431,11 +439,13 @@ def unreadable(file: str, error: Exception, names: Sequence[str] = ()) -> DataFi
     )
     if conversion is not None and int(conversion[1]) < len(names):
         row = "" if conversion[2] is None else f" in row {conversion[2]}"
-        return DataFileError(
-            f"{file}: column {names[int(conversion[1])]!r} must hold values of one "
-            f"type, {conversion[3]} as in its first rows: got "
-            f"{conversion[4][:60]}{row}; correct the values or, if they are "
-            "categories, store the table as Parquet with this column as text."
+        column = names[int(conversion[1])]
+        return MixedColumnError(
+            f"{file}: column {column!r} must hold values of one type, {conversion[3]} "
+            f"as in its first rows: got {conversion[4][:60]}{row}; correct the values "
+            "or, if they are categories, store the table as Parquet with this column "
+            "as text.",
+            column,
         )
     several = "CSV file contained multiple columns named "
     if several in str(error):

@@ -43,6 +43,7 @@ class Wanted(NamedTuple):
     exact: Collection[str] = ()  # columns whose integers in CSV files stay integers
     alone: bool = False  # whether files must have no other columns than the first
     task: str | None = None  # column that is to be joined from several, if it is absent
+    texts: Collection[str] = ()  # columns of CSV files that are not read as numbers
 
 
 @dataclass(frozen=True)

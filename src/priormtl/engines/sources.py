@@ -213,7 +213,9 @@ class Source:
             # follow.
             for i, field in enumerate(fields):
                 narrow = pa.types.is_integer(field.type) or pa.types.is_null(field.type)
-                if narrow and field.name not in wanted.exact:
+                if field.name in wanted.texts:
+                    fields[i] = pa.field(field.name, pa.string())
+                elif narrow and field.name not in wanted.exact:
                     fields[i] = pa.field(field.name, pa.float64())
         # The metadata that pandas writes holds the order of categories.
         return pa.schema([*fields, *outside], metadata=own.metadata)

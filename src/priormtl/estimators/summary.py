@@ -460,6 +460,9 @@ def _horizons(calibration: Calibration | None) -> tuple[HorizonSummary, ...]:
     )
 
 
+WITH_GAPS = ", with gaps for "
+
+
 def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
     """What each column became in this model; those that are left out come last."""
     design, model = fitted.design, fitted.model
@@ -467,7 +470,7 @@ def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
         return
     unused = set() if model is None else set(model.left_out)
     used = {one.column for one in _crossed(fitted)}
-    words = dict[str, list[str]]()
+    words, marks = dict[str, list[str]](), dict[str, str]()
     for term, places in design.columns:
         own = words.setdefault(term.source, [])
         if isinstance(term, Line):
@@ -488,8 +491,11 @@ def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
                 own[:] = ["curve"]
         elif isinstance(term, Gap) and term.alone:
             own.append("indicator of missing values")
+        elif isinstance(term, Gap) and term.marks:
+            marks[term.source] = WITH_GAPS + join_words(map(repr, term.marks))
     for column, own in words.items():
-        yield ColumnSummary(column, join_words(own) or "nothing")
+        became = join_words(own) or "nothing"
+        yield ColumnSummary(column, became + marks.get(column, ""))
     for column, reason in design.left_out.items():
         if column not in words:
             yield ColumnSummary(column, f"left out ({reason})")
@@ -511,8 +517,9 @@ def spell_columns(columns: Sequence[ColumnSummary]) -> str:
         elif len(names) == 1:
             parts.append(f"{shown} as {'an' if became[0] in 'aeiou' else 'a'} {became}")
         else:
-            single = " and " not in became and " of " not in became
-            parts.append(f"{shown} as {became}s" if single else f"{shown} as {became}")
+            form, gaps, marks = became.partition(WITH_GAPS)
+            single = " and " not in form and " of " not in form
+            parts.append(f"{shown} as {form}{'s' if single else ''}{gaps}{marks}")
     return "; ".join(parts)
 
 
