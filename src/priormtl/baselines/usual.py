@@ -60,7 +60,6 @@ from priormtl.data import (
 )
 from priormtl.estimators import ClassificationTasks, MultiTaskEstimator, RegressionTasks
 from priormtl.estimators.regressor import REGRESSION_LOSSES
-from priormtl.estimators.task_folds import column_times
 from priormtl.fitted import task_array
 from priormtl.losses import Family, Logistic, Squared, find_family
 from priormtl.selection import (
@@ -667,9 +666,6 @@ class _Usual(MultiTaskEstimator):
     _: KW_ONLY
     task: object = None
     time: object = None
-
-    def _read_times(self, X: object) -> Array | None:
-        return None if self.time is None else column_times(X, self.time)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         if not isinstance(data, TaskData):

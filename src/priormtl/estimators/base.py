@@ -3,8 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
-from typing import Any, ClassVar, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -25,9 +24,11 @@ from priormtl.data import (
     find_labels,
     find_task_columns,
     host_array,
+    lives_on_device,
     read_matrix,
     read_targets,
     score_by_task,
+    split_offset_columns,
     split_task_column,
 )
 from priormtl.design import (
@@ -38,21 +39,32 @@ from priormtl.design import (
     column_names,
     learn_plain,
 )
+from priormtl.estimators.task_folds import column_times
 from priormtl.fitted import Fitted
 from priormtl.losses import Family
+
+
+class Rows(NamedTuple):
+    """Rows of a table as a model reads them."""
+
+    X: Matrix  # (n, d) features
+    labels: Any  # (n,) tasks; None: not told
+    offset: Array | None = None  # (n,) known part of scores
+    crossed: Crossed | None = None  # levels of crossed factors
+    time: Array | None = None  # (n,) where a column of X orders them
 
 
 class MultiTaskEstimator(BaseEstimator, ABC):
     """What all multi-task estimators share: how data come in and scores go out.
 
-    A method needs ``_fit_tasks`` and ``_task_scores``, and a ``task`` parameter.
+    A method needs ``_fit_tasks``, ``_task_scores`` or ``_scores``, and a parameter
+    ``task``.
     """
 
     fitted_: Fitted
     task: Any  # column of X, or several from coarse to fine
     tasks_: np.ndarray
     _targets_are_columns: bool
-    _targets_are_numbers: ClassVar[bool] = True  # not classes
     _frame_library: Any = None  # of the table that was fitted, if it was a frame
     design_: Design  # where columns of a table have names
     task_column_: str  # likewise
@@ -82,12 +94,13 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self
         """
         with unchanged_on_error(self):
-            held = self._summarize_tensor(X, y, task, sample_weight)
-            if held is None:
+            data: TaskData | TaskStatistics | None = None
+            if lives_on_device(X):
+                data = self._summarize_tensor(X, y, task, sample_weight)
+            if data is None:
                 table = self._read_table(X, y, task, sample_weight, reset=True)
-                self._fit_tasks(table.to_tasks())
-            else:
-                self._fit_tasks(held)
+                data = table.to_tasks()
+            self._fit_tasks(data)
         return self
 
     def _summarize_tensor(
@@ -109,18 +122,19 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self.fitted_ = fitted
 
     @abstractmethod
-    def _task_scores(self, X: Matrix, i: int) -> Array:
-        """Scores of rows under task ``i`` (n,)."""
-
-    @abstractmethod
     def _check_targets(self, y: object) -> np.ndarray:
         """Targets as an array (n,) or (n, m), not yet coded."""
 
     def _code_targets(
         self, y: np.ndarray, codes: Index | None, tasks: tuple[Hashable, ...]
     ) -> Array:
-        """Classes as numbers; NaN where not measured. ``codes``: task of each row."""
-        raise NotImplementedError
+        """Targets as numbers; NaN where not measured. ``codes``: task of each row."""
+        return y
+
+    @property
+    def _family(self) -> Family | None:
+        """Family of the loss; None for squared loss."""
+        return None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -133,13 +147,8 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self, X: object, y: object, task: object, sample_weight: object, *, reset: bool
     ) -> Table:
         """Rows in their order; sets n_features_in_ and feature_names_in_."""
-        if reset:
-            self._adopt_design(None)
-        # Arrays that live on a device are read into memory.
-        X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
-        time = self._read_times(X)
-        X, labels = self._split_task(X, task)
-        X, offset = self._split_offset(X)
+        rows = self._read_rows(X, task, reset=reset)
+        y, sample_weight = host_array(y), host_array(sample_weight)
         if y is None:
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is "
@@ -149,87 +158,88 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         if sample_weight is not None:
             weight = read_targets(sample_weight, "sample_weight")
         targets = self._check_targets(fill_absent(y, weight))
-        matrix = self._read_features(X, reset=reset)
-        design, crossed = self.__dict__.get("design_"), self._read_levels(X)
-        check_consistent_length(matrix, targets)
-        if targets.ndim == 2 and targets.shape[1] == 1 and labels is not None:
+        check_consistent_length(rows.X, targets)
+        if targets.ndim == 2 and targets.shape[1] == 1 and rows.labels is not None:
             targets = targets[:, 0]
-        if targets.ndim == 2 and crossed is not None:
-            raise ValueError(
-                "y must have one dimension with crossed factors: got shape "
-                f"{targets.shape}."
-            )
-        if targets.ndim == 2 and time is not None:
-            raise ValueError(
-                f"y must have one dimension with time: got shape {targets.shape}."
-            )
+        n, codes, kept = len(targets), None, np.ones(len(targets), bool)
+        self._targets_are_columns = targets.ndim == 2
         if targets.ndim == 2:
-            table = self._read_columns(matrix, y, targets, labels, weight, design)
-            return replace(table, offset=offset)
-        n = len(targets)
-        codes, tasks = encode_labels(np.zeros(n, int) if labels is None else labels, n)
-        self._targets_are_columns = False
-        known = offset, crossed, time
-        if self._targets_are_numbers and weight is None:
-            return Table(matrix, targets, codes, tasks, weight, design, *known)
-        # Rows of weight zero are absent: they must not add a class.
-        kept = np.ones(n, bool)
-        if weight is not None and weight.shape == (n,):
-            kept = weight > 0
-        numbers = np.zeros(n)
-        if kept.any() and self._targets_are_numbers:
-            numbers[kept] = targets[kept]
-        elif kept.any():
-            numbers[kept] = self._code_targets(targets[kept], codes[kept], tasks)
-        return Table(matrix, numbers, codes, tasks, weight, design, *known)
+            rivals = {"task labels": rows.labels, "time": rows.time}
+            rivals["crossed factors"] = rows.crossed
+            for what, given in rivals.items():
+                if given is not None:
+                    raise ValueError(
+                        f"y must have one dimension with {what}: got shape "
+                        f"{targets.shape}."
+                    )
+            tasks = tuple(column_names(y) or range(targets.shape[1]))
+        else:
+            labels = np.zeros(n, int) if rows.labels is None else rows.labels
+            codes, tasks = encode_labels(labels, n)
+            if weight is not None and weight.shape == (n,):
+                kept = weight > 0  # the others are absent, and must not add a class
+        numbers = np.zeros(targets.shape)
+        if kept.any():
+            own = None if codes is None else codes[kept]
+            numbers[kept] = self._code_targets(targets[kept], own, tasks)
+        design = self.__dict__.get("design_")
+        return Table(rows.X, numbers, codes, tasks, weight, design, *rows[2:])
 
-    def _read_columns(
-        self,
-        X: Matrix,
-        y: object,
-        targets: np.ndarray,
-        labels: object,
-        weight: Array | None,
-        design: Design | None,
-    ) -> Table:
-        if labels is not None:
+    def _read_rows(self, X: Any, task: object, *, reset: bool = False) -> Rows:
+        """Features of X and what goes with them, after scikit-learn's checks."""
+        if reset:
+            self._adopt_design(None)
+        # Arrays that live on a device are read into memory.
+        X, labels = host_array(X), host_array(task)
+        if isinstance(X, Encoded):
+            if reset:
+                self._frame_library = None
+                self._adopt_design(X.design)
+            names = tuple(term.source for term in self.design_.crossed)
+            crossed = X.crossed.only(names) if X.crossed is not None and names else None
+            rows = Rows(X.X, X.task, X.offset, crossed, X.time)
+        else:
+            given, time, offset, crossed = vars(self), None, None, None
+            column, last = given.get("time"), given.get("fitted_")
+            if column is None and last is not None and not reset and last.span:
+                column = last.span.column
+            design: Design | None = given.get("design_")
+            if column is not None:
+                kind = None if design is None else design.kind_of(column)
+                time = column_times(X, column, kind)  # the column stays a feature
+            X, labels = self._split_task(X, labels)
+            known = given.get("exposure"), given.get("offset")
+            if known != (None, None):
+                X, offset = split_offset_columns(X, *known)
+            matrix = self._read_features(X, reset=reset)
+            design = given.get("design_")
+            if design is not None and design.crossed:
+                crossed = design.read_levels(X)
+            rows = Rows(matrix, labels, offset, crossed, time)
+        n, d = rows.X.shape
+        if min(n, d) == 0:
             raise ValueError(
-                "y must have one dimension where rows have task labels: got shape "
-                f"{targets.shape}."
+                f"Found array with {n} sample(s) and {d} feature(s) (shape={n, d}) "
+                f"while a minimum of 1 is required by {type(self).__name__}."
             )
-        numbered: tuple[Hashable, ...] = tuple(range(targets.shape[1]))
-        tasks = column_names(y) or numbered
-        self._targets_are_columns = True
-        numbers = targets
-        if not self._targets_are_numbers:
-            numbers = self._code_targets(targets, None, tasks)
-        return Table(X, numbers, None, tuple(tasks), weight, design)
+        return rows
 
     def _split_task(self, X: object, task: object) -> tuple[Any, Any]:
         """X without its task column, and the task labels, if any."""
-        if isinstance(X, Encoded):
-            return X, X.task
-        if self.task is None:
-            return X, self._remembered_labels(X) if task is None else task
-        if task is not None:
-            raise ValueError(
-                f"task labels were given twice: as the column {self.task!r} of X and "
-                "as an argument."
-            )
-        return split_task_column(X, self.task)
-
-    @property
-    def _family(self) -> Family | None:
-        """Family of the loss; None for squared loss."""
-        return None
-
-    def _split_offset(self, X: Any) -> tuple[Any, Array | None]:
-        """X without its columns of exposure and offset, and what they add to scores."""
-        return X, None
-
-    def _read_times(self, X: Any) -> Array | None:
-        """Times of rows (n,), where a column of X orders them; it stays a feature."""
-        return None
+        if self.task is not None:
+            if task is not None:
+                raise ValueError(
+                    f"task labels were given twice: as the column {self.task!r} of X "
+                    "and as an argument."
+                )
+            return split_task_column(X, self.task)
+        column = self.__dict__.get("task_column_")
+        if task is None and column is not None:
+            # X may have the column that held them before.
+            names = column_names(X) or ()
+            has_column = set(find_task_columns(column, names)) <= set(names)
+            task = split_task_column(X, column)[1] if has_column else None
+        return X, task
 
     def _adopt_design(self, design: Design | None) -> None:
         """Remember how columns of tables became features; None: they had no names."""
@@ -241,80 +251,55 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             if design.task is not None:
                 self.task_column_ = design.task
 
-    def _remembered_labels(self, X: object) -> Any:
-        """Labels in the column that held them before, if X has it."""
-        column, names = self.__dict__.get("task_column_"), column_names(X) or ()
-        if column is None or not set(find_task_columns(column, names)) <= set(names):
-            return None
-        return split_task_column(X, column)[1]
-
-    def _read_features(self, X: object, *, reset: bool) -> Matrix:
+    def _read_features(self, X: Any, *, reset: bool) -> Matrix:
         """X as numbers, after scikit-learn's checks of names and counts."""
-        frame = None if isinstance(X, np.ndarray | Encoded) else as_frame(X)
+        frame = None if isinstance(X, np.ndarray) else as_frame(X)
         design, cells = self.__dict__.get("design_"), dict[str, Any]()
         if reset:
             self._frame_library = None if frame is None else frame.implementation.value
-            design = X.design if isinstance(X, Encoded) else None
+            crossed = self._crossed_columns()
             if frame is not None and column_names(X) is not None:
                 time = vars(self).get("time")
-                design, cells = learn_plain(frame, self._crossed_columns(), time)
-            elif design is None and self._crossed_columns():
+                design, cells = learn_plain(frame, crossed, time)
+                self._adopt_design(design)
+            elif crossed:
                 raise ValueError(
                     "crossed must name columns of a data frame: got X of type "
                     f"{type(X).__name__}."
                 )
-            self._adopt_design(design)
-        if isinstance(X, Encoded):
-            matrix: Matrix = X.X
-        elif design is not None and not design.is_plain and column_names(X) is not None:
-            matrix = design.encode(X, cells)
-        elif frame is not None:
+        if design is not None and not design.is_plain and column_names(X) is not None:
+            return design.encode(X, cells)
+        if frame is not None:
             validate_data(self, X, reset=reset, skip_check_array=True)
-            matrix = read_matrix(X)
-        else:
-            checked = validate_data(
-                self, X, reset=reset, accept_sparse="csr", dtype=np.float64
-            )
-            matrix = read_matrix(csr_array(checked) if issparse(checked) else checked)
-        if min(matrix.shape) == 0:
-            raise ValueError(
-                f"Found array with {matrix.shape[0]} sample(s) and {matrix.shape[1]} "
-                f"feature(s) (shape={matrix.shape}) while a minimum of 1 is required "
-                f"by {type(self).__name__}."
-            )
-        return matrix
+            return read_matrix(X)
+        checked = validate_data(
+            self, X, reset=reset, accept_sparse="csr", dtype=np.float64
+        )
+        return read_matrix(csr_array(checked) if issparse(checked) else checked)
 
     def _crossed_columns(self) -> tuple[str, ...]:
         """Columns of X whose levels have effects of their own."""
         return ()
 
-    def _read_levels(self, X: object) -> Crossed | None:
-        """Levels of crossed factors of the rows of X, without its task column."""
-        design: Design | None = self.__dict__.get("design_")
-        if design is None or not design.crossed:
-            return None
-        if isinstance(X, Encoded):
-            names = tuple(term.source for term in design.crossed)
-            return None if X.crossed is None else X.crossed.only(names)
-        return design.read_levels(X)
-
     def _scores(self, X: object, task: object) -> tuple[Array, Index | None]:
         """Scores of rows, and the task of each row; (n, m) and None for all tasks."""
         check_is_fitted(self)
-        X, labels = self._split_task(host_array(X), host_array(task))
-        X, offset = self._split_offset(X)
-        matrix = self._read_features(X, reset=False)
-        if labels is None and self._targets_are_columns:
-            columns = [self._task_scores(matrix, i) for i in range(len(self.tasks_))]
-            scores = np.column_stack(columns)
-            return scores if offset is None else scores + offset[:, np.newaxis], None
-        scores, codes = self._row_scores(matrix, labels)
-        return scores if offset is None else scores + offset, codes
+        rows = self._read_rows(X, task)
+        if rows.labels is None and self._targets_are_columns:
+            columns = [self._task_scores(rows.X, i) for i in range(len(self.tasks_))]
+            known = 0.0 if rows.offset is None else rows.offset[:, np.newaxis]
+            return np.column_stack(columns) + known, None
+        scores, codes = self._row_scores(rows.X, rows.labels)
+        return scores if rows.offset is None else scores + rows.offset, codes
 
     def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
         """Scores of rows that have a task each, and that task."""
         codes = self._find_tasks(labels, X.shape[0])
         return score_by_task(X, codes, self._task_scores), codes
+
+    def _task_scores(self, X: Matrix, i: int) -> Array:
+        """Scores of rows under task ``i`` (n,)."""
+        raise NotImplementedError
 
     def _find_tasks(self, labels: object, n: int) -> Index:
         tasks = self.tasks_.tolist()

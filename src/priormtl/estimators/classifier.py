@@ -31,7 +31,6 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
     fit_intercept: bool | str
     classes_: np.ndarray | list[np.ndarray]
     _classes: np.ndarray
-    _targets_are_numbers: ClassVar[bool] = False
     _losses: ClassVar[tuple[str, ...]] = ("logistic", "squared")
     _takes_several: ClassVar[bool] = False  # more than two classes
 

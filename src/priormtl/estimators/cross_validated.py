@@ -204,7 +204,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             question = self._question(table)
             posed, candidate = self._search_and_fit(data, root)
             self._hold_out(table, splits)
-            self._remember(table, self._scores(X, task)[0])
+            held_out = self.fitted_.held_out
+            if held_out is not None and held_out.history.any():
+                self._remember(table, self._scores(X, task)[0])
             if question != self._question(table, "auto"):
                 self._calibrate_for(question, table, posed, candidate)
         if root is not None:
@@ -520,8 +522,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
     def _remember(self, table: Table, scores: Array) -> None:
         """Keep the last rows of tasks, where forecasts need them."""
         held_out = self.fitted_.held_out
-        if held_out is None or not held_out.history.any():
-            return
+        assert held_out is not None
         assert table.codes is not None
         assert table.time is not None
         weight = np.ones(len(table)) if table.weight is None else table.weight

@@ -71,48 +71,25 @@ def predict_interval(
 
 def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     """Predictions of rows, with the deviations of fold models."""
-    given, time = X, model._read_times(X)
-    X, labels = model._split_task(X, task)
-    X, offset = model._split_offset(X)
-    matrix, m = model._read_features(X, reset=False), len(model.tasks_)
-    crossed = model._read_levels(X)
-    final, folds = model.fitted_, model.fitted_.calibration
+    rows, fitted = model._read_rows(X, task), model.fitted_
+    folds, m = fitted.calibration, len(fitted.tasks)
     assert folds is not None
-    effects = np.zeros(0) if final.crossed is None else final.crossed.effects
-    added = folds.effects
-    if added.shape != (len(folds.coef), len(effects)):  # none were kept
-        added = np.zeros((len(folds.coef), len(effects)))
-    whole = FoldModels(
-        np.concatenate([final.coef[np.newaxis], folds.coef]),
-        np.concatenate([final.intercept[np.newaxis], folds.intercept]),
-        np.concatenate([effects[np.newaxis], added]),
-    )
-    if labels is None and model._targets_are_columns:
-        scores, n = score_folds(matrix, None, whole)[0], matrix.shape[0]
-        if offset is not None:
-            scores[0] += np.repeat(offset, m)
-        codes = np.tile(np.arange(m), n)
-        return Spread(scores[0], scores[1:], codes, np.zeros(n * m, bool))
-    rows = model._place_rows(matrix, labels)
-    scores = np.empty((len(whole.coef), matrix.shape[0]))
-    unseen = rows.codes >= m
+    models = FoldModels(folds.coef, folds.intercept, folds.effects)
+    scores, tasks = model._predict_rows(rows)
+    if tasks is None:
+        codes = np.tile(np.arange(m), len(scores))
+        deviations = score_folds(rows.X, None, models)[0]
+        return Spread(scores.ravel(), deviations, codes, np.zeros(len(codes), bool))
+    matrix, crossed, codes = rows.X, rows.crossed, tasks.known(m)
+    unseen = tasks.codes >= m
     known = np.flatnonzero(~unseen)
-    if len(known) < len(unseen):
-        scores[0] = model._score_placed(matrix, rows)
-        if crossed is not None:
-            scores[0] += crossed.forward(effects)
-        scores[1:] = 0.0
-        part = matrix[known]
+    if len(known) < len(codes):
+        matrix = matrix[known]
         crossed = None if crossed is None else crossed.take(known)
-    else:
-        part = matrix
+    deviations = np.zeros((len(folds.coef), len(codes)))
     if len(known):
-        scores[:, known] = score_folds(part, rows.codes[known], whole, crossed)[0]
-    scores[0] += model._drift_levels(given, rows)
-    scores[0] = model._add_history(scores[0], given, rows)
-    if offset is not None:
-        scores[0] += offset
-    codes, horizon = rows.known(m), np.zeros(len(unseen))
-    if time is not None and final.span is not None:
-        horizon = np.where(unseen, 0.0, time - final.span.ends[codes])
-    return Spread(scores[0], scores[1:], codes, unseen, horizon)
+        deviations[:, known] = score_folds(matrix, codes[known], models, crossed)[0]
+    horizon = np.zeros(len(codes))
+    if rows.time is not None and fitted.span is not None:
+        horizon = np.where(unseen, 0.0, rows.time - fitted.span.ends[codes])
+    return Spread(scores, deviations, codes, unseen, horizon)

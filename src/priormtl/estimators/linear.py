@@ -24,15 +24,14 @@ from priormtl.data import (
     TaskData,
     Tasks,
     TaskStatistics,
-    host_array,
     name_features,
     pooled_means,
     pooled_variance,
     refuse_crossed,
     score_by_task,
 )
-from priormtl.design import Design, Encoded, build_frame, find_frame_library
-from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
+from priormtl.design import Design, build_frame, find_frame_library
+from priormtl.estimators.base import MultiTaskEstimator, Rows, unchanged_on_error
 from priormtl.estimators.many_tasks import fit_where, held_tasks, to_fitted
 from priormtl.estimators.summary import (
     ModelSummary,
@@ -41,7 +40,6 @@ from priormtl.estimators.summary import (
     summarize_fitted,
     summary_tables,
 )
-from priormtl.estimators.task_folds import column_times
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.estimators.updating import update_fitted
 from priormtl.fitted import (
@@ -201,64 +199,57 @@ class LinearMultiTask(MultiTaskEstimator):
         return names
 
     def _scores(self, X: object, task: object) -> tuple[Array, Index | None]:
-        scores, codes = super()._scores(X, task)
-        crossed, fitted = self._read_levels(X), self.fitted_
-        if crossed is not None and fitted.crossed is not None:
-            scores = scores + crossed.forward(fitted.crossed.effects)
-        if fitted.drift is not None:
-            labels = self._split_task(host_array(X), host_array(task))[1]
-            scores = scores + self._drift_levels(X, self._place_rows(scores, labels))
-        if fitted.span is not None:
-            self._warn_far(X)
-        if fitted.history is not None:
-            labels = self._split_task(host_array(X), host_array(task))[1]
-            rows = self._place_rows(scores, labels)
-            scores = self._add_history(scores, X, rows)
-        return scores, codes
+        check_is_fitted(self)
+        rows = self._read_rows(X, task)
+        span = self.fitted_.span
+        if span is not None and rows.time is not None:
+            far = np.count_nonzero(rows.time - span.ends.max() > 1.5 * span.reach)
+            if far:
+                warnings.warn(
+                    f"{far:,} of {len(rows.time):,} rows lie further ahead in "
+                    f"{span.column!r} than the {span.reach:.4g} that folds have held "
+                    "out: their intervals extrapolate.",
+                    UserWarning,
+                    stacklevel=3,
+                )
+        scores, tasks = self._predict_rows(rows)
+        return scores, None if tasks is None else tasks.known(len(self.tasks_))
 
-    def _warn_far(self, X: Any) -> None:
-        """Warn of rows that are later than any that folds have held out."""
-        span, time = self.fitted_.span, self._read_times(X)
-        assert span is not None
-        if time is None:
-            return
-        far = np.count_nonzero(time - span.ends.max() > 1.5 * span.reach)
-        if far:
-            warnings.warn(
-                f"{far:,} of {len(time):,} rows lie further ahead in {span.column!r} "
-                f"than the {span.reach:.4g} that folds have held out: their intervals "
-                "extrapolate.",
-                UserWarning,
-                stacklevel=4,
-            )
+    def _predict_rows(self, rows: Rows) -> tuple[Array, RowTasks | None]:
+        """Scores of rows, and which model each has; None: (n, m), all of them."""
+        fitted, n = self.fitted_, rows.X.shape[0]
+        m, K = len(fitted.tasks), fitted.n_classes
+        if rows.labels is None and self._targets_are_columns:
+            known = 0.0 if rows.offset is None else rows.offset[:, np.newaxis]
+            return rows.X @ fitted.coef.T + fitted.intercept + known, None
+        if rows.labels is None:
+            tasks = RowTasks(self._find_tasks(None, n), None)
+        else:
+            behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
+            tasks = place_rows(fitted, behaviour, rows.labels, n)
+        coef, intercept = fitted.coef, fitted.intercept
+        if tasks.averages is not None:
+            self._check_averages(tasks.averages)
+            coef = np.concatenate([coef, tasks.averages.coef(fitted)])
+            intercept = np.concatenate([intercept, tasks.averages.intercept(fitted)])
 
-    def _add_history(self, scores: Array, X: Any, rows: RowTasks) -> Array:
-        """Forecasts mixed with what the last rows of tasks say."""
-        history, time = self.fitted_.history, self._read_times(X)
-        if history is None or time is None:
-            return scores
-        known = np.where(rows.codes < len(self.tasks_), rows.codes, -1)
-        return history.add(scores, known, time)
+        def score(part: Matrix, i: int) -> Array:
+            return np.asarray(part @ coef[i].T + intercept[i])
 
-    def _drift_levels(self, X: Any, rows: RowTasks) -> Array:
-        """Levels that drift (n,), at the times of rows; zero for tasks not seen."""
-        levels, time = self.fitted_.drift, self._read_times(X)
-        if levels is None or time is None:
-            return np.zeros(len(rows.codes))
-        known = np.where(rows.codes < len(self.tasks_), rows.codes, -1)
-        return levels.at(known, time)[0]
-
-    def _read_times(self, X: Any) -> Array | None:
-        fitted = self.__dict__.get("fitted_")
-        column = vars(self).get("time")
-        if column is None and fitted is not None and fitted.span is not None:
-            column = fitted.span.column
-        if column is None:
-            return None
-        if isinstance(X, Encoded):
-            return X.time
-        design = self.__dict__.get("design_")
-        return column_times(X, column, design and design.kind_of(column))
+        columns = None if K == 1 else K
+        scores = score_by_task(rows.X, tasks.codes, score, columns)
+        if rows.offset is not None:
+            scores = scores + rows.offset
+        if rows.crossed is not None and fitted.crossed is not None:
+            scores = scores + rows.crossed.forward(fitted.crossed.effects)
+        if rows.time is not None:
+            # Nothing is known of levels and last rows of tasks that were not seen.
+            seen = np.where(tasks.codes < m, tasks.codes, -1)
+            if fitted.drift is not None:
+                scores = scores + fitted.drift.at(seen, rows.time)[0]
+            if fitted.history is not None:
+                scores = fitted.history.add(scores, seen, rows.time)
+        return scores, tasks
 
     def _solver(self) -> Solver:
         return Solver(self.solver, self.tol, self.max_iter)
@@ -530,39 +521,8 @@ class LinearMultiTask(MultiTaskEstimator):
         shown = to_notebook(tables)
         return f"<details><summary>What was learned</summary>{shown}</details>"
 
-    def _row_scores(self, X: Matrix, labels: object) -> tuple[Array, Index]:
-        """Scores of rows, and known tasks; see :meth:`RowTasks.known`."""
-        rows = self._place_rows(X, labels)
-        return self._score_placed(X, rows), rows.known(len(self.tasks_))
-
-    def _place_rows(self, X: Any, labels: object) -> RowTasks:
-        """Task of each row, or the mean of tasks that stands for it."""
-        if labels is None:
-            return RowTasks(self._find_tasks(labels, X.shape[0]), None)
-        behaviour = check_choice("unseen_tasks", self.unseen_tasks, UNSEEN)
-        return place_rows(self.fitted_, behaviour, labels, X.shape[0])
-
-    def _score_placed(self, X: Matrix, rows: RowTasks) -> Array:
-        m, averages = len(self.tasks_), rows.averages
-        columns = None if self.fitted_.n_classes == 1 else self.fitted_.n_classes
-        if averages is None:
-            return score_by_task(X, rows.codes, self._task_scores, columns)
-        self._check_averages(averages)
-        fitted = self.fitted_
-        coef, intercept = averages.coef(fitted), averages.intercept(fitted)
-
-        def score(part: Matrix, i: int) -> Array:
-            if i < m:
-                return self._task_scores(part, i)
-            return np.asarray(part @ coef[i - m].T + intercept[i - m])
-
-        return score_by_task(X, rows.codes, score, columns)
-
     def _check_averages(self, averages: Averages) -> None:
         """Fail if models that are averaged do not mean the same."""
-
-    def _task_scores(self, X: Matrix, i: int) -> Array:
-        return np.asarray(X @ self.coef_[i].T + self.intercept_[i])
 
     def _adopt_features(self, statistics: TaskStatistics) -> None:
         """Expect the features of statistics from now on."""

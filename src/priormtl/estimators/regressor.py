@@ -16,14 +16,12 @@ from priormtl.data import (
     TaskStatistics,
     check_statistics,
     host_array,
-    lives_on_device,
     read_targets,
-    split_offset_columns,
     statistics_pay,
     summarize,
     summarize_tasks,
 )
-from priormtl.design import Encoded, as_frame
+from priormtl.design import as_frame
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
 from priormtl.estimators.intervals import predict_interval
 from priormtl.estimators.linear import FixedStrengths
@@ -65,14 +63,6 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         """
         scores, family = self._scores(X, task)[0], self._family
         return scores if family is None else family.mean(scores)
-
-    def _split_offset(self, X: Any) -> tuple[Any, Array | None]:
-        exposure, offset = (vars(self).get(name) for name in ("exposure", "offset"))
-        if exposure is None and offset is None:
-            return X, None
-        if isinstance(X, Encoded):
-            return X, X.offset
-        return split_offset_columns(X, exposure, offset)
 
     def score(
         self, X: object, y: object, *, task: object = None, sample_weight: object = None
@@ -470,7 +460,7 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     def _summarize_tensor(
         self, X: Any, y: Any, task: Any, sample_weight: object
     ) -> TaskStatistics | None:
-        if self.task is not None or not lives_on_device(X) or np.ndim(y) != 1:
+        if self.task is not None or np.ndim(y) != 1:
             return None
         self._need_rows("fit to rows on a device")
         if self._family is not None or self.exposure is not None:

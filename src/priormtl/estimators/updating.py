@@ -28,12 +28,10 @@ def update_fitted(
             'task_prior="mean", lam=0 have it), and tasks times squared effects that '
             f"vary of at most {MOST_CURVATURES:,}. Fit this one again."
         )
-    X, y, task, sample_weight = map(host_array, (X, y, task, sample_weight))
-    time = model._read_times(X)
-    X, labels = model._split_task(X, task)
-    X, offset = model._split_offset(X)
-    matrix, crossed = model._read_features(X, reset=False), model._read_levels(X)
-    rows = np.asarray(matrix.toarray() if issparse(matrix) else matrix)
+    read = model._read_rows(X, task)
+    y, sample_weight = host_array(y), host_array(sample_weight)
+    time, crossed, labels = read.time, read.crossed, read.labels
+    rows = np.asarray(read.X.toarray() if issparse(read.X) else read.X)
     n = len(rows)
     if labels is None:
         raise ValueError("task must be given in update: pass task=labels, one per row.")
@@ -47,7 +45,7 @@ def update_fitted(
                 f"{name} must be one finite number per row of X: got shape "
                 f"{values.shape} for {n} rows."
             )
-    known = np.zeros(n) if offset is None else offset
+    known = np.zeros(n) if read.offset is None else read.offset
     if crossed is not None and fitted.crossed is not None:
         known = known + crossed.forward(fitted.crossed.effects)
     codes, tasks = encode_labels(labels, n)

@@ -243,8 +243,7 @@ def _feature_deviations(
         return learned.scale
     if X is None:
         return None
-    table, _ = model._split_task(X, None)
-    rows: Matrix = model._read_features(table, reset=False)
+    rows: Matrix = model._read_rows(X, None).X
     mean = np.asarray(rows.mean(axis=0)).ravel()
     if issparse(rows):
         squares = np.asarray(rows.multiply(rows).mean(axis=0)).ravel()
