@@ -271,6 +271,28 @@ def test_variances_are_estimated_about_the_optimum_at_any_level(loss, level):
     np.testing.assert_allclose(intercept, ours.intercept_, atol=0.15)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_folds_know_nothing_of_the_rows_that_they_hold_out(seed):
+    """Models of folds start at the estimate of all rows, and must leave it behind."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(25), 5)
+    frame = pd.DataFrame({"a": rng.normal(size=125), "task": task})
+    eta = 1.5 * rng.normal(size=25)[task] + frame["a"] * rng.normal(1.0, 1.0, 25)[task]
+    y = rng.poisson(np.exp(1.0 + eta))
+    settings = {"task": "task", "loss": "poisson", "ties": "adaptive"}
+    settings |= {"task_prior": "mean", "fit_intercept": "tied"}
+    ours = MultiTaskRegressorCV(lams=(0.0,), epsilons=(1.0,), **settings).fit(frame, y)
+    held_out, want = ours.fitted_.held_out, np.empty(125)
+    for train, test in held_out.splits:
+        fresh = MultiTaskRegressor(0.0, intercept_strength="adaptive", **settings)
+        fresh.fit(frame.iloc[train], y[train])
+        want[test] = np.log(fresh.predict(frame.iloc[test]))
+    apart = np.abs(held_out.prediction - want)
+    assert np.quantile(apart, 0.9) < 0.1
+    errors = [np.mean(np.exp(eta) - y * eta) for eta in (held_out.prediction, want)]
+    assert errors[0] == pytest.approx(errors[1], rel=0.05)
+
+
 @pytest.mark.parametrize("loss", LOSSES)
 def test_intervals_hold_their_share_and_counts_have_whole_ends(loss, tmp_path):
     frame, y = table(loss, m=10, n=120)
