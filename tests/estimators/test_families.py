@@ -272,6 +272,27 @@ def test_variances_are_estimated_about_the_optimum_at_any_level(loss, level):
 
 
 @pytest.mark.parametrize("seed", range(4))
+def test_variances_of_amounts_are_found(seed):
+    """Deviations 1.5 of intercepts and 1 of slopes; both were zero for most seeds."""
+    rng = np.random.default_rng(seed)
+    task = np.repeat(np.arange(25), 6)
+    frame = pd.DataFrame({"a": rng.normal(size=150), "task": task})
+    eta = 1.5 * rng.normal(size=25)[task] + frame["a"] * rng.normal(1.0, 1.0, 25)[task]
+    ours = MultiTaskRegressor(
+        0.0,
+        loss="gamma",
+        task="task",
+        ties="adaptive",
+        intercept_strength="adaptive",
+        task_prior="mean",
+        fit_intercept="tied",
+    ).fit(frame, rng.gamma(3.0, np.exp(eta) / 3.0))
+    found = ours.fitted_.deviations
+    assert found.intercept == pytest.approx(1.5, rel=0.3)
+    assert found.task[0] == pytest.approx(1.0, rel=0.3)
+
+
+@pytest.mark.parametrize("seed", range(4))
 def test_folds_know_nothing_of_the_rows_that_they_hold_out(seed):
     """Models of folds start at the estimate of all rows, and must leave it behind."""
     rng = np.random.default_rng(seed)

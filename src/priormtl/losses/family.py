@@ -90,10 +90,14 @@ class Family(ABC):
     def bend(self, eta: Array, y: Array) -> Array:
         """f″(η)."""
 
+    def working_bend(self, eta: Array, y: Array) -> Array:
+        """f″(η), or its mean over targets where REML estimates the noise."""
+        return self.bend(eta, y)
+
     def skew(self, eta: Array, y: Array) -> Array:
-        """Derivative of log f″(η), by a central difference."""
+        """Derivative of the logarithm of ``working_bend``, by a central difference."""
         step = 1e-4
-        above, below = self.bend(eta + step, y), self.bend(eta - step, y)
+        above, below = (self.working_bend(eta + h, y) for h in (step, -step))
         with np.errstate(divide="ignore", invalid="ignore"):
             found = np.log(above / below) / (2.0 * step)
         return np.where(np.isfinite(found), found, 0.0)
@@ -456,14 +460,18 @@ class FamilyFit(WithoutForms):
             model = model.with_matrix(model.X.toarray())
         return SquaredFit(centre_samples(model), self.intercepts)
 
-    def reweighted(self, at: FamilyEvaluation) -> TaskData:
-        """Samples with the targets and weights of a quadratic model."""
+    def reweighted(self, at: FamilyEvaluation, bends: Array | None = None) -> TaskData:
+        """Samples with the targets and weights of a quadratic model.
+
+        Its curvatures are ``bends``, by default f″.
+        """
         data = self.data
         # Samples that are all but decided have hardly any curvature: rightly, where
         # Newton's step is one unit of the score, or wrongly, where it would have no
         # end.
         unit = data.spread(self._units / data.task_weight)
-        bends = np.maximum(at.bends, np.maximum(1e-10 * unit, 1e-5 * np.abs(at.slopes)))
+        bends = at.bends if bends is None else bends
+        bends = np.maximum(bends, np.maximum(1e-10 * unit, 1e-5 * np.abs(at.slopes)))
         used = data.weight > 0
         target = at.scores + data.spread(at.b) - at.slopes / bends
         y, weight = np.where(used, target, 0.0), data.weight * bends

@@ -44,6 +44,10 @@ class Gamma(Family):
     def bend(self, eta: Array, y: Array) -> Array:
         return bounded_exp(np.log(y) - eta)
 
+    def working_bend(self, eta: Array, y: Array) -> Array:
+        """Mean of y e^(−η): residuals of small amounts over f″ have no variance."""
+        return np.ones_like(eta)
+
     def conjugate(self, v: Array, y: Array) -> Array:
         return entropy_of_share(v) + v * np.log(y)
 

@@ -282,8 +282,8 @@ class MultinomialFit(FamilyFit):
         at.__dict__["solve"] = solve
         return np.asarray(solve(rhs))
 
-    def reweighted(self, at: FamilyEvaluation) -> TaskData:
-        model = super().reweighted(at)
+    def reweighted(self, at: FamilyEvaluation, bends: Array | None = None) -> TaskData:
+        model = super().reweighted(at, bends)
         assert isinstance(model, ClassRows)
         return model.stacked()
 

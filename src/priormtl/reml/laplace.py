@@ -94,14 +94,14 @@ def estimate_family_ties(
     # Change of scores of a last round; parts of the data are there to be scored.
     same_scores = 0.05 if start is not None or not to_mean else 2e-4
     for number in range(rounds):
-        laplace = None
+        laplace, bends = None, fit.family.working_bend(point.eta, fit.data.y)
         if not to_mean:
-            moments = condense(fit.reweighted(point))
+            moments = condense(fit.reweighted(point, bends))
         else:
             pull = leverages * fit.family.skew(point.eta, fit.data.y)
             laplace = Laplace(pull, is_restricted)
             effects = None if found is None or found.crossed is None else found.crossed
-            model = point.fit.reweighted(point)
+            model = point.fit.reweighted(point, bends)
             if issparse(model.X):
                 model = model.with_matrix(model.X.toarray())
             moments = centre_samples(model)
@@ -133,12 +133,12 @@ def estimate_family_ties(
             found, gain = search_ties(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
             break
-        # Exponentials are far from their quadratic models: go part of the way, as a
-        # damped Newton step does (see `losses.family`).
+        # Exponentials may be far from their quadratic models: unless the loss falls, go
+        # part of the way, as a damped Newton step does (see `losses.family`).
         bounded = fit.family.lipschitz is not None
         whole, last, share = found, point, 1.0
         point = _evaluate(_with_effects(fit, levels, found), found.rows)
-        if not bounded:
+        if not bounded and point.value > last.value:
             apart = float(np.abs(point.eta - last.eta).max())
             share = float(np.log1p(apart) / apart) if apart > 0.1 else 1.0
         while share < 1.0:
