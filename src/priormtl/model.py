@@ -853,7 +853,8 @@ class Posed(NamedTuple):
             return self, found  # all that was known before is the start
         before = self._settle(known)
         best = min(before, found, key=lambda solution: solution.certificate.primal)
-        dual = max(before.certificate.dual, found.certificate.dual)
+        other = (found if best is before else before).certificate
+        dual = max(best.certificate.dual, other.dual - other.rounding)
         # Better coefficients that are so large that rounding hides how much are none.
         limit = max(solver.tol * problem.null_objective, problem.fit.noise)
         gap = before.certificate._replace(dual=dual).gap

@@ -62,6 +62,8 @@ class Family(ABC):
     needs: ClassVar[str] = "different values"
     # Whether the variance follows from the mean; else REML estimates its factor.
     noise_is_known: ClassVar[bool] = True
+    # Scores of a row: one, or that of each class.
+    scores_per_row: int = 1
     # Whether the family has a parameter that `refit` estimates.
     has_dispersion: ClassVar[bool] = False
 
@@ -125,6 +127,15 @@ class Family(ABC):
     def upper_bend(self, eta: Array, y: Array) -> Array | None:
         """Curvature of a quadratic that touches f at η from above, if there is one."""
         return None
+
+    def curvature_root(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """R (n, K, K) with R'R the Hessian of each row, and units u (n, K).
+
+        R times a change of scores is u times the change of each from the mean change,
+        and R'(f′/u) = f′.
+        """
+        unit = np.sqrt(self.bend(eta, y))
+        return unit[:, :, np.newaxis], unit
 
     def has_finite_score(self, mean: Array) -> NDArray[np.bool_]:
         """Whether a mean target has a finite score: else no free intercept is best."""

@@ -134,6 +134,10 @@ class Multinomial(Family):
     boosting: ClassVar[str] = "log_loss"
 
     @property
+    def scores_per_row(self) -> int:  # type: ignore[override]
+        return self.classes
+
+    @property
     def scoring(self) -> tuple[str, float]:  # type: ignore[override]
         """Log-loss of a row, of which the loss of each class is a part."""
         return "neg_log_loss", float(self.classes)
@@ -167,6 +171,12 @@ class Multinomial(Family):
                 sums = np.sum(p * a / (a - c), axis=1, keepdims=True)
             low, high = np.where(sums < 1.0, c, low), np.where(sums < 1.0, high, c)
         return np.asarray(high * p * rest)
+
+    def curvature_root(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """(I − q q') diag(q) with q = √p, whose square is diag(p) − p p'."""
+        q = np.sqrt(softmax(eta))
+        apart = np.eye(self.classes) - q[:, :, np.newaxis] * q[:, np.newaxis, :]
+        return apart * q[:, np.newaxis, :], q
 
     def conjugate(self, v: Array, y: Array) -> Array:
         q = np.maximum(v + y, 0.0)

@@ -183,9 +183,10 @@ class SquaredFit:
             value = max(0.0, 0.5 * float(doubled))
         if not self.means_are_free:
             misfit = moments.y_mean - self._mean_scores(P)
-            b = self._best_intercept(misfit)
-            rest = misfit - b
-            weighted = moments.weight * rest
+            b, weighted = self._best_fit(misfit)
+            rest = np.divide(
+                weighted, moments.weight, np.zeros_like(b), where=moments.weight > 0
+            )
             value += 0.5 * float(weighted @ rest) + self.intercepts.value(b)
             gradient = gradient - moments.x_mean.T * weighted
         return SquaredEvaluation(P, value, gradient)
@@ -391,8 +392,8 @@ class SquaredFit:
         root = np.sqrt(moments.weight)
         fixed = self.intercepts.are_fixed
         centre = np.zeros(self.shape[0]) if fixed else self.centre
-        misfit = moments.y_mean - self._mean_scores(P)
-        rest = root * (misfit - self._best_intercept(misfit))
+        _, weighted = self._best_fit(moments.y_mean - self._mean_scores(P))
+        rest = np.divide(weighted, root, np.zeros_like(root), where=root > 0)
         return root[:, np.newaxis] * (moments.x_mean - centre), rest
 
     def centred_intercept(self, P: Array) -> Array:
@@ -494,7 +495,19 @@ class SquaredFit:
 
     def _mean_misfit(self, r: Array) -> Array:
         """Gradient in r of what the misfit r of task means costs."""
-        return self.moments.weight * (r - self._best_intercept(r))
+        return self._best_fit(r)[1]
+
+    def _best_fit(self, misfit: Array) -> tuple[Array, Array]:
+        """Best intercepts b for misfits of task means, and weights times what is left.
+
+        That balances the pull of the ties on b. The weaker of both is rounded less.
+        """
+        b, weight = self._best_intercept(misfit), self.moments.weight
+        rest, graph = weight * (misfit - b), self.intercept_graph
+        if graph is None:
+            return b, rest
+        weak = self.intercepts.tie_strength * graph.degree < weight
+        return b, np.where(weak, self.intercepts.slope(b), rest) if weak.any() else rest
 
     @cached_property
     def _best_intercept(self) -> Solver:

@@ -17,13 +17,18 @@ which is λ²/2 where C is small. Samples for which C λ is too large are almost
 Those decided rightly are left out and their loss is counted in full, since none is
 below zero; of those decided wrongly the tangent is kept, since losses are convex.
 
+With K classes S is the largest difference between changes of a sample's scores: the
+third moment of these changes is at most that times their variance. Classes that a
+sample almost certainly has not are left out of its log Σ e^η, which is less without
+them.
+
 All terms are rows of one least-squares problem, A'A = H, A'ρ = g, and λ is the length
 of ρ in the range of A. Ties of any strength cost no digits: unknowns are what tied
 tasks have in common, and how each differs from one of them.
 """
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +37,7 @@ from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
 from priormtl._numerics import EPS, TINY
-from priormtl.losses import FamilyFit, SquaredFit
+from priormtl.losses import Family, FamilyFit, SquaredFit
 from priormtl.penalties import RowConstraints
 from priormtl.problem.newton_system import data_rows
 from priormtl.problem.quadratic import QuadraticPrior
@@ -48,16 +53,42 @@ NEAR = 0.5  # C λ of a sample up to which its curvature is of use
 
 
 class _Samples(NamedTuple):
-    """Samples as rows of scores, and the terms of the loss at theirs."""
+    """Samples as rows of scores, one or K each."""
 
-    rows: Array  # (n, unknowns) coefficients task by task, then intercepts
-    loss: Array  # (n,)
-    slope: Array  # (n,) derivatives of the loss in the score
-    bend: Array  # (n,)
-    is_right: NDArray[np.bool_]
-    noise: Array  # (n,) rounding errors of scores
-    centre: Array  # (m, d) subtracted from the features of each task
-    offset: Array  # (unknowns,) sums of squares of what was, weighted by bend
+    family: Family
+    rows: Array  # (n, K, unknowns) coefficients task by task, then intercepts
+    eta: Array  # (n, K) scores
+    y: Array  # (n, K)
+    weight: Array  # (n, 1)
+    noise: Array  # (n, K) rounding errors of scores
+    centre: Array  # (d,) subtracted from the features of the first task
+    offset: Array  # (unknowns,) sums of squares of what was, weighted by curvature
+
+    def losses(self) -> Array:
+        """Loss of each sample (n,)."""
+        return np.sum(self.weight * self.family.loss(self.eta, self.y), axis=1)
+
+    def slopes(self) -> Array:
+        """Derivatives of the loss in the scores (n, K)."""
+        return self.weight * self.family.slope(self.eta, self.y)
+
+    def curvature_root(self) -> tuple[Array, Array]:
+        """That of the family (n, K, K), with its units (n, K)."""
+        root, unit = self.family.curvature_root(self.eta, self.y)
+        by = np.sqrt(self.weight)
+        return by[:, :, np.newaxis] * root, by * unit
+
+    def on(self, left: NDArray[np.bool_]) -> Self:
+        """Only these samples."""
+        rows, eta, y = self.rows[left], self.eta[left], self.y[left]
+        weight, noise = self.weight[left], self.noise[left]
+        return self._replace(rows=rows, eta=eta, y=y, weight=weight, noise=noise)
+
+    def without(self, classes: NDArray[np.bool_]) -> Self:
+        """Samples that cannot be of these classes (n, K)."""
+        # So far below the others that a class has no part in any sum.
+        low = self.eta.max(axis=1, keepdims=True) - 1e4
+        return self._replace(eta=np.where(classes, low, self.eta))
 
 
 class _Rows(NamedTuple):
@@ -77,18 +108,17 @@ class _System(NamedTuple):
     data: _Rows | None  # squared loss
     samples: _Samples | None  # other losses
 
-    def data_on(self, left: NDArray[np.bool_] | slice) -> _Rows:
-        """Rows of these samples, weighted by the roots of their curvatures."""
-        if self.samples is None:
+    def data_of(self, samples: _Samples | None) -> tuple[_Rows, Array]:
+        """Rows of these samples, weighted by roots of curvatures, and their units."""
+        if samples is None:
             assert self.data is not None
-            return self.data
-        samples = self.samples
-        root = np.sqrt(samples.bend[left])
-        return _Rows(
-            root[:, np.newaxis] * (samples.rows[left] @ self.basis),
-            samples.slope[left] / np.where(root > 0, root, 1.0),
-            root * samples.noise[left],
-        )
+            return self.data, np.zeros((0, 1))
+        root, unit = samples.curvature_root()
+        rows = np.matmul(root, samples.rows @ self.basis)
+        rho = samples.slopes() / np.where(unit > 0, unit, 1.0)
+        noise = np.matmul(np.abs(root), samples.noise[:, :, np.newaxis])
+        data = _Rows(rows.reshape(-1, rows.shape[2]), rho.ravel(), noise.ravel())
+        return data, unit
 
 
 def largest_gain(
@@ -108,22 +138,31 @@ def largest_gain(
     slope[: pull.size] = pull.T.ravel()
     samples = system.samples
     if samples is None:
-        data = system.data_on(slice(None))
+        data, _ = system.data_of(None)
         decrement, _ = _decrement(data, system, slope @ system.basis)
         return 0.5 * decrement**2
+    K = samples.eta.shape[1]
+    own = samples.y > 0 if K > 1 else np.ones_like(samples.y, dtype=bool)
+    far = own & (samples.curvature_root()[1] <= 0.0)
     gain, lost = np.inf, 0.0
-    left, far = np.ones(len(samples.loss), dtype=bool), samples.bend <= 0.0
     for _ in range(ROUNDS):
-        lost += float(samples.loss[far & samples.is_right].sum())
-        straight = far & ~samples.is_right
-        slope += samples.slope[straight] @ samples.rows[straight]
-        left &= ~far
-        data = system.data_on(left)
-        decrement, reach = _decrement(data, system, slope @ system.basis)
-        reach = reach / np.sqrt(samples.bend[left])  # C of each sample
-        gain = min(gain, lost + _most(decrement, float(reach.max(initial=0.0))))
-        far = np.zeros_like(left)
-        far[left] = reach > NEAR / max(decrement, TINY)
+        losses, gone = samples.losses(), np.any(far & own, axis=1)
+        # A loss below log 2 is that of a sample that is decided rightly, if at all.
+        is_right = losses < np.log(2.0) * samples.weight[:, 0]
+        lost += float(losses[gone & is_right].sum())
+        straight = samples.on(gone & ~is_right)
+        slope += np.einsum("nk,nku->u", straight.slopes(), straight.rows)
+        fewer = samples.without(far & ~own)
+        lost += float(np.sum((losses - fewer.losses())[~gone]))
+        samples, own = fewer.on(~gone), own[~gone]
+        data, unit = system.data_of(samples)
+        decrement, length = _decrement(data, system, slope @ system.basis)
+        length = length.reshape(unit.shape)
+        reach = np.divide(length, unit, np.zeros_like(unit), where=unit > 0)
+        # No two classes differ by more than the widest two do from the mean.
+        most = np.sort(reach, axis=1)[:, -2:].sum(axis=1)
+        gain = min(gain, lost + _most(decrement, float(most.max(initial=0.0))))
+        far = reach > NEAR / (min(K, 2) * max(decrement, TINY))
         if not far.any():
             break
     return gain
@@ -137,7 +176,8 @@ def without_flat_part(problem: "Problem", point: "Point", pull: Array) -> Array:
     system, (d, m) = _pose(problem, point), problem.shape
     if system is None:
         return pull
-    A = np.vstack([system.data_on(slice(None)).A, system.prior.A])
+    data, _ = system.data_of(system.samples)
+    A = np.vstack([data.A, system.prior.A])
     found = _decompose(A, system.offset)
     if not found.flat.shape[1]:
         return pull
@@ -156,9 +196,9 @@ def _pose(problem: "Problem", point: "Point") -> _System | None:
     at: Any = point.fit
     d, m = problem.shape
     is_squared = isinstance(fit, SquaredFit) and fit.rows_per_task is not None
-    if not (is_squared or type(fit) is FamilyFit):
+    if not (is_squared or isinstance(fit, FamilyFit)):
         return None
-    n_rows = m * (d + 2) if is_squared else fit.data.X.shape[0]
+    n_rows = m * (d + 2) if is_squared else fit.data.y.size
     if d * m > MOST_UNKNOWNS or n_rows * float(d * m) ** 2 > MOST_WORK:
         return None
     # Squared loss leaves out free intercepts.
@@ -170,7 +210,7 @@ def _pose(problem: "Problem", point: "Point") -> _System | None:
         centre, b = fit.centre, fit.centred_intercept(point.coef)
     else:
         samples = _samples(fit, at, point.coef)
-        centre, b, offset = samples.centre[0], at.b, samples.offset
+        centre, b, offset = samples.centre, at.b, samples.offset
     rows = _prior_rows(problem.prior, point.coef, problem.constraints)
     if fit.intercept_graph is not None:
         rows.append(_intercept_rows(fit.intercepts, centre, b))
@@ -273,34 +313,35 @@ def _samples(fit: FamilyFit, at: Any, P: Array) -> _Samples:
             weight = fit.data.task_weight
             centre = np.tile(weight @ centre / weight.sum(), (m, 1))
     n_unknowns = d * m + (0 if fixed else m)
-    blocks, offset = [], np.zeros(n_unknowns)
-    terms, family = [], fit.family
-    zeros = np.zeros_like(fit.data.y)
-    known = zeros if fit.data.offset is None else zeros + fit.data.offset
-    offsets = replace(fit.data, y=known)
-    for i in range(m):
-        X, y, w = fit.data.rows_of(i)
-        known = offsets.rows_of(i)[1]
-        X = X.toarray() if issparse(X) else X
-        X, y, w, known = X[w > 0], y[w > 0], w[w > 0], known[w > 0]
-        rows = np.zeros((len(X), n_unknowns))
-        rows[:, i * d : (i + 1) * d] = X - centre[i]
-        if not fixed:
-            rows[:, d * m + i] = 1.0
-        eta = X @ P[:, i] + b[i] + known
-        bend = w * family.bend(eta, y)
-        noise = np.abs(X) @ np.abs(P[:, i]) + abs(b[i]) + np.abs(known)
-        loss = family.loss(eta, y)
-        # A loss below log 2 is that of a sample that is decided rightly, if at all.
-        is_right = loss < np.log(2.0)
-        slope = w * family.slope(eta, y)
-        terms.append((w * loss, slope, bend, is_right, 2.0 * EPS * noise))
-        blocks.append(rows)
-        place = slice(i * d, (i + 1) * d)
-        offset[place] = bend.sum() * (centre[i] + fit.shift[i]) ** 2
-    loss, slope, bend, is_right, noise = map(np.concatenate, zip(*terms, strict=True))
-    rows = np.vstack(blocks)
-    return _Samples(rows, loss, slope, bend, is_right, noise, centre, offset)
+    offset, parts = np.zeros(n_unknowns), []
+    known = np.zeros_like(fit.data.y)
+    if fit.data.offset is not None:
+        known = known + fit.data.offset
+    offsets, K = replace(fit.data, y=known), fit.family.scores_per_row
+    for i in range(m // K):
+        columns = i + m // K * np.arange(K)  # of the classes, if there are any
+        X, _, w = fit.data.rows_of(i)
+        used = w > 0
+        X, w = (X.toarray() if issparse(X) else X)[used], w[used, np.newaxis]
+        y, known = (
+            np.column_stack([data.rows_of(j)[1][used] for j in columns])
+            for data in (fit.data, offsets)
+        )
+        rows = np.zeros((len(X), K, n_unknowns))
+        for k, j in enumerate(columns):
+            rows[:, k, j * d : (j + 1) * d] = X - centre[j]
+            if not fixed:
+                rows[:, k, d * m + j] = 1.0
+        eta = X @ P[:, columns] + b[columns] + known
+        noise = np.abs(X) @ np.abs(P[:, columns]) + np.abs(b[columns]) + np.abs(known)
+        parts.append((rows, eta, y, w, 2.0 * EPS * noise))
+        root, _ = fit.family.curvature_root(eta, y)
+        total = np.einsum("n,nkl,nkl->l", w[:, 0], root, root)
+        for j, sum_of_bends in zip(columns, total, strict=True):
+            place = slice(j * d, (j + 1) * d)
+            offset[place] = sum_of_bends * (centre[j] + fit.shift[j]) ** 2
+    whole = map(np.concatenate, zip(*parts, strict=True))
+    return _Samples(fit.family, *whole, centre[0], offset)
 
 
 def _basis(problem: "Problem", n_unknowns: int) -> tuple[Array, NDArray[np.bool_]]:
@@ -309,9 +350,9 @@ def _basis(problem: "Problem", n_unknowns: int) -> tuple[Array, NDArray[np.bool_
     Tied tasks become the last of them, which moves all, and differences from it.
     """
     (d, m), prior = problem.shape, problem.prior
-    common = np.zeros(d, dtype=bool)
+    common, classes = np.zeros(d, dtype=bool), 1
     if problem.constraints is not None:
-        common = problem.constraints.common
+        common, classes = problem.constraints.common, problem.constraints.classes
     ties = np.full(d, prior.epsilon)
     if prior.tie_weights is not None:
         ties = ties * np.where(common, 1.0, prior.tie_weights)
@@ -323,8 +364,9 @@ def _basis(problem: "Problem", n_unknowns: int) -> tuple[Array, NDArray[np.bool_
     for j, graph in enumerate(graphs):
         places = np.arange(m) * d + j if j < d else d * m + np.arange(m)
         if j < d and common[j]:
-            T[places, places[-1]] = 1.0
-            level[places[-1]], kept[places[:-1]] = True, False
+            for of_class in np.split(places, classes):
+                T[of_class, of_class[-1]] = 1.0
+                level[of_class[-1]], kept[of_class[:-1]] = True, False
         elif graph is not None:
             for label in np.unique(graph.components):
                 group = places[graph.components == label]

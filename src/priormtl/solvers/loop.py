@@ -271,6 +271,7 @@ class no_progress:  # noqa: N801
 
     checks: int
     tol: float | None = None
+    every: int = 1  # steps from one check to the next
     best: float = float("inf")
     since: int = 0
     objective: float = float("inf")  # when the count began
@@ -278,6 +279,8 @@ class no_progress:  # noqa: N801
     extensions: int = 1  # how often a run whose slope falls may go on
 
     def __call__(self, progress: Progress) -> StopReason | None:
+        if progress.n_iter % self.every:
+            return None
         gap = progress.certificate.gap
         if gap < 0.5 * self.best:
             self.best, self.since = gap, 0
@@ -395,8 +398,8 @@ def solve_inexactly(problem: Problem, method: Method, coef: Array) -> Solution:
     tol = INEXACT_SHARE * gap / unit if unit > 0 else 0.0
     most = 1000 if method.check_every > 1 else 50
     rules: list[StopRule] = [gap_below(tol, method.check_every), stalled()]
-    if method.check_every == 1:
-        # The outer method's next model may be easier than the rest of this one.
-        rules.append(no_progress(5))
+    # The outer method's next model may be easier than the rest of this one.
+    idle = 5 if method.check_every == 1 else 20
+    rules.append(no_progress(idle, every=method.check_every))
     rules.append(max_iter(most))
     return solve(problem, method, coef=point, stop=rules)
