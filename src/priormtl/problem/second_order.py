@@ -324,7 +324,7 @@ def _samples(fit: FamilyFit, at: Any, P: Array) -> _Samples:
         used = w > 0
         X, w = (X.toarray() if issparse(X) else X)[used], w[used, np.newaxis]
         y, known = (
-            np.column_stack([data.rows_of(j)[1][used] for j in columns])
+            np.column_stack([data.rows_of(int(j))[1][used] for j in columns])
             for data in (fit.data, offsets)
         )
         rows = np.zeros((len(X), K, n_unknowns))
@@ -340,8 +340,8 @@ def _samples(fit: FamilyFit, at: Any, P: Array) -> _Samples:
         for j, sum_of_bends in zip(columns, total, strict=True):
             place = slice(j * d, (j + 1) * d)
             offset[place] = sum_of_bends * (centre[j] + fit.shift[j]) ** 2
-    whole = map(np.concatenate, zip(*parts, strict=True))
-    return _Samples(fit.family, *whole, centre[0], offset)
+    rows, eta, y, w, noise = map(np.concatenate, zip(*parts, strict=True))
+    return _Samples(fit.family, rows, eta, y, w, noise, centre[0], offset)
 
 
 def _basis(problem: "Problem", n_unknowns: int) -> tuple[Array, NDArray[np.bool_]]:
