@@ -342,10 +342,8 @@ class FamilyFit(WithoutForms):
         self, P: Array, near: FamilyEvaluation | None = None
     ) -> FamilyEvaluation:
         """One pass over the samples for the scores; the gradient costs a second."""
-        scores, start = self.data.forward(P), None
-        if near is not None:
-            start = near.b
-        return self._at_scores(P, scores, start)
+        start = None if near is None else self._follow_means(near, P)
+        return self._at_scores(P, self.data.forward(P), start)
 
     def extrapolate(
         self, current: FamilyEvaluation, previous: FamilyEvaluation, amount: float
@@ -353,7 +351,13 @@ class FamilyFit(WithoutForms):
         """Scores are linear in P: no pass over the samples needed."""
         coef = current.coef + amount * (current.coef - previous.coef)
         scores = current.scores + amount * (current.scores - previous.scores)
-        return self._at_scores(coef, scores, current.b)
+        return self._at_scores(coef, scores, self._follow_means(current, coef))
+
+    def _follow_means(self, near: FamilyEvaluation, P: Array) -> Array:
+        """Intercepts that leave scores at the features' means as they are nearby."""
+        if self.intercepts.are_fixed or near.coef.shape != P.shape:
+            return near.b
+        return np.asarray(near.b - np.sum(self.means * (P - near.coef), axis=0))
 
     def _at_scores(
         self, coef: Array, scores: Array, start: Array | None
