@@ -125,17 +125,25 @@ class CentredSamples:
     """Samples about their task's mean.
 
     Dense rows are stored centred, which keeps digits when features have large
-    offsets. Sparse rows stay as they are and are centred inside each product.
+    offsets. Sparse rows stay as they are and are centred inside each product. Rows and
+    offsets are in the units of the table, means in those of ``scale``.
     """
 
     data: TaskData  # rows, and targets about their mean
     x_mean: Array  # (m, d)
     y_mean: Array  # (m,)
-    offset: Array | None  # (m, d) what each product subtracts; None: nothing
+    offset: Array | None  # (m, d) what each product subtracts from rows; None: nothing
+    # (d,) by which products divide features, since copies of rows would take memory.
+    scale: Array | None = None
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.data.shape
+
+    @cached_property
+    def unit(self) -> Array:
+        """Factors (d,) of features: 1 / scale."""
+        return np.ones(self.shape[0]) if self.scale is None else 1.0 / self.scale
 
     @property
     def tasks(self) -> tuple[Hashable, ...]:
@@ -172,7 +180,7 @@ class CentredSamples:
         def fill(i: int, out: Array) -> None:
             mean = np.sqrt(self.weight[i]) * self.x_mean[i]
             if self.offset is None:
-                rows = np.vstack([self._weighted_rows(i), mean])
+                rows = np.vstack([self._weighted_rows(i) * self.unit, mean])
                 np.matmul(rows.T, rows, out=out)
             else:
                 self._fill_gram(i, out)
@@ -191,6 +199,8 @@ class CentredSamples:
         return float(n) if self._has_one_gram else None
 
     def rows(self) -> CentredRows:
+        if self.scale is not None:
+            return self._scaled().rows()
         data = self.data
         if isinstance(data, StackedRows):
             weight, starts, X = data.weight, data.starts, data.X
@@ -215,11 +225,17 @@ class CentredSamples:
 
     def squared_deviations(self) -> Array:
         if self._sparse:
-            return np.array([self._sparse_deviations(i) for i in range(self.shape[1])])
-        sums = self.data.with_matrix(self.data.X**2).adjoint(self.data.weight).T
-        if self.offset is None:
-            return sums
-        return np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
+            found = [self._sparse_deviations(i) for i in range(self.shape[1])]
+            return np.array(found) * self.unit**2
+        data, n_tasks = self.data, self.shape[1]
+        if isinstance(data, StackedRows):  # task by task: no copy of all rows
+            parts = map(data.rows_of, range(n_tasks))
+            sums = np.array([weight @ X**2 for X, _, weight in parts])
+        else:
+            sums = data.with_matrix(data.X**2).adjoint(data.weight).T
+        if self.offset is not None:
+            sums = np.maximum(sums - self.weight[:, np.newaxis] * self.offset**2, 0.0)
+        return np.asarray(sums * self.unit**2)
 
     def within_task_products(self, features: Index) -> Array:
         weight = self.data.weight
@@ -230,12 +246,14 @@ class CentredSamples:
             products = (X[:, features].T @ weighted).toarray()
         else:
             products = (X.T @ (X[:, features] * per_row[:, np.newaxis])).T
-        if self.offset is None:
-            return products
-        centres = self.offset[:, features] * self.weight[:, np.newaxis]
-        return products - centres.T @ self.offset
+        if self.offset is not None:
+            centres = self.offset[:, features] * self.weight[:, np.newaxis]
+            products = products - centres.T @ self.offset
+        return np.asarray(products * np.outer(self.unit[features], self.unit))
 
     def task_spectra(self) -> tuple[Array, Array]:
+        if self.scale is not None:
+            return self._scaled().task_spectra()
         pairs = [self._spectrum(i) for i in range(len(self.tasks))]
         return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
 
@@ -245,24 +263,20 @@ class CentredSamples:
             data=self.data.restrict(features),
             x_mean=self.x_mean[:, features],
             offset=None if self.offset is None else self.offset[:, features],
+            scale=None if self.scale is None else self.scale[features],
         )
 
     def rescale(self, scale: Array) -> Self:
-        known, data = self._rescaled[-1]
-        if data is None or not np.array_equal(known, scale):
-            data = self.data.rescale(scale)
-            self._rescaled[:] = [(scale, data)]
-        return replace(
-            self,
-            data=data,
-            x_mean=self.x_mean / scale,
-            offset=None if self.offset is None else self.offset / scale,
-        )
+        known = 1.0 if self.scale is None else self.scale
+        return replace(self, x_mean=self.x_mean / scale, scale=known * scale)
 
-    @cached_property
-    def _rescaled(self) -> list[tuple[Array, TaskData | None]]:
-        """The last scale and rescaled rows, which most compared structures share."""
-        return [(np.ones(0), None)]
+    def _scaled(self) -> Self:
+        """Same samples, with rows that are divided by the scale."""
+        assert self.scale is not None
+        offset = None if self.offset is None else self.offset / self.scale
+        return replace(
+            self, data=self.data.rescale(self.scale), offset=offset, scale=None
+        )
 
     def shift(self, centre: Array) -> Self:
         return replace(self, x_mean=self.x_mean - centre)
@@ -287,6 +301,8 @@ class CentredSamples:
             np.matmul(rows.T, rows, out=out)
         if self.offset is not None:
             out -= self.weight[i] * np.outer(self.offset[i], self.offset[i])
+        if self.scale is not None:
+            out *= np.outer(self.unit, self.unit)
 
     def _weighted_rows(self, i: int) -> Array:
         X, _, weight = self.data.rows_of(i)
@@ -301,6 +317,8 @@ class CentredSamples:
         return issparse(self.data.X)
 
     def _forward(self, P: Array) -> Array:
+        if self.scale is not None:
+            P = P * self.unit[:, np.newaxis]
         scores = self.data.forward(P)
         if self.offset is None:
             return scores
@@ -308,14 +326,15 @@ class CentredSamples:
 
     def _adjoint(self, R: Array) -> Array:
         sums = self.data.adjoint(R)
-        if self.offset is None:
-            return sums
-        return sums - self.offset.T * self.data.task_sums(R)
+        if self.offset is not None:
+            sums = sums - self.offset.T * self.data.task_sums(R)
+        return sums if self.scale is None else sums * self.unit[:, np.newaxis]
 
     def _sparse_deviations(self, i: int) -> Array:
         """Σ w (x − c)² over stored entries, and w c² where nothing is stored."""
         X, _, weight = self.data.rows_of(i)
-        centre = self.x_mean[i]
+        assert self.offset is not None  # sparse rows are centred in products
+        centre = self.offset[i]
         entries = X.tocoo()
         d, w = len(centre), weight[entries.row]
         gaps = entries.data - centre[entries.col]

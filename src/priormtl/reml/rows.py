@@ -203,9 +203,9 @@ class Layout(NamedTuple):
         y = data.y + (moments.y_mean[task] - level)
         # Means show most columns: no need to look at rows.
         seen = np.asarray(moments.x_mean.any(axis=0))
-        seen[~seen] = data.X[:, ~seen].any(axis=0)
+        seen[~seen] = data.X[:, ~seen].any(axis=0) & (moments.unit[~seen] > 0)
         live = np.flatnonzero(seen)
-        X = np.array(data.X) if seen.all() else data.X[:, live]
+        X = (data.X if seen.all() else data.X[:, live]) * moments.unit[live]
         for i, (a, b) in enumerate(pairwise(data.starts.tolist())):
             X[a:b] += moments.x_mean[i, live]
         factors, dense, columns = dict[str, Factor](), dict[str, slice](), [X]
