@@ -131,6 +131,23 @@ def test_classes(table):
     refuse(ask(table, "--no-classify"), "y must")
 
 
+def test_the_default_method_takes_several_classes(tmp_path):
+    path, rng = tmp_path / "votes.csv", np.random.default_rng(0)
+    age, region = rng.normal(size=90), rng.integers(0, 3, 90)
+    party = np.argmax(np.outer(age, [1, 0, -1]) + rng.gumbel(size=(90, 3)), axis=1)
+    rows = [f"{r},{a},{'abc'[p]}" for r, a, p in zip(region, age, party, strict=True)]
+    path.write_text("\n".join(["region,age,party", *rows]))
+    words = ("--task", "region", "--target", "party", "--cv", "2", "--json")
+    result = run(path, *words, "--methods", "priormtl,ridge-dummies")
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)["results"]
+    losses = {
+        row["method"]: row["mean"] for row in found if row["metric"] == "log_loss"
+    }
+    assert set(losses) == {"priormtl", "ridge-dummies"}
+    assert 0.0 < losses["priormtl"] < min(np.log(3), 1.2 * losses["ridge-dummies"])
+
+
 def half(*_, **settings):
     """Results of a comparison in which one method failed."""
     warnings.warn("ridge failed", FitFailedWarning, stacklevel=1)
@@ -154,10 +171,13 @@ def test_counts_are_compared_by_deviance(tmp_path):
     path.write_text("\n".join(["district,age,policies,claims", *rows]))
     words = (path, "--task", "district", "--target", "claims", "--loss", "poisson")
     words += ("--exposure", "policies", "--features", "age", "--cv", "2")
-    result = run(*words, "--methods", "ridge-dummies,lightgbm", "--json")
+    result = run(*words, "--methods", "priormtl,ridge-dummies,lightgbm", "--json")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)["results"]
     assert {row["metric"] for row in found} == {"deviance", "rmse"}
+    means = [row["mean"] for row in found if row["metric"] == "deviance"]
+    assert len(means) == 3
+    assert np.all(np.array(means) < 5.0)
     result = run(*words, "--methods", "mixed-slopes")
     assert result.exit_code == 2
     assert "mixed-slopes is not for loss='poisson'" in result.stderr
