@@ -8,7 +8,8 @@
 - ``TaskGroupKFold``: what about a task that is new? Each split holds out whole tasks.
 """
 
-from collections.abc import Iterator
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,12 +21,56 @@ from priormtl.checks import check_count
 from priormtl.data import encode_labels, split_task_column
 from priormtl.design import as_frame, read_times
 from priormtl.exceptions import unknown_name
-from priormtl.selection import deal_groups, deal_rows, split_by_fold, split_forward
+from priormtl.selection import (
+    Split,
+    deal_groups,
+    deal_rows,
+    split_by_fold,
+    split_forward,
+)
 
 __all__ = ["TaskGroupKFold", "TaskKFold", "TaskTimeSplit", "column_times"]
 
 
-class TaskKFold(BaseCrossValidator):
+class TaskSplitter(BaseCrossValidator):
+    """What the splitters share: ``split`` and ``get_n_splits``."""
+
+    n_splits: int
+
+    @abstractmethod
+    def _splits(self, X: Any, y: object) -> Iterable[Split]:
+        """Rows of each split."""
+
+    def split(
+        self, X: object, y: object = None, groups: object = None
+    ) -> Iterator[tuple[Index, Index]]:
+        """Yield row numbers of the training and test part of each split.
+
+        Parameters
+        ----------
+        X : (n, d) array, sparse matrix or data frame
+            Features, with the columns of task and time unless these were given as
+            arrays.
+        y : (n,), optional
+            Targets. ``TaskKFold`` spreads two classes evenly over the folds.
+        groups
+            Ignored.
+
+        Yields
+        ------
+        train, test : arrays of row numbers
+        """
+        for split in self._splits(X, y):
+            yield split.train, split.test
+
+    def get_n_splits(
+        self, X: object = None, y: object = None, groups: object = None
+    ) -> int:
+        """Return the number of splits, whatever the data."""
+        return self.n_splits
+
+
+class TaskKFold(TaskSplitter):
     """Cross-validation folds that are even within tasks.
 
     The rows of each task are shuffled and dealt to the folds in turn, so that the
@@ -67,45 +112,18 @@ class TaskKFold(BaseCrossValidator):
         self.task = _check_given("task", task)
         self.random_state = random_state
 
-    def split(
-        self, X: object, y: object = None, groups: object = None
-    ) -> Iterator[tuple[Index, Index]]:
-        """Yield row numbers of the training and test part of each split.
-
-        Parameters
-        ----------
-        X : (n, d) array, sparse matrix or data frame
-            Features, with the task column unless ``task`` is an array of labels.
-        y : (n,), optional
-            Targets. If they are two classes, both are spread evenly over the folds.
-        groups
-            Ignored.
-
-        Yields
-        ------
-        train, test : arrays of row numbers
-        """
-        for split in split_by_fold(self._folds(X, y)):
-            yield split.train, split.test
-
-    def get_n_splits(
-        self, X: object = None, y: object = None, groups: object = None
-    ) -> int:
-        """Return the number of splits, whatever the data."""
-        return self.n_splits
-
-    def _folds(self, X: Any, y: object) -> Index:
-        """Fold of each row; −1 for rows that always train."""
+    def _splits(self, X: Any, y: object) -> Iterable[Split]:
         codes = _read_tasks(self.task, X)[:, np.newaxis]
         strata = codes
         if y is not None and type_of_target(y) == "binary":
             _, side = np.unique(np.asarray(y), return_inverse=True)
             # Classes of one task are neighbours, so that the task stays even.
             strata = 2 * codes + np.ravel(side)[:, np.newaxis]
-        return deal_rows(strata, self.n_splits, seed=self.random_state, kept=codes)
+        folds = deal_rows(strata, self.n_splits, seed=self.random_state, kept=codes)
+        return split_by_fold(folds)
 
 
-class TaskTimeSplit(BaseCrossValidator):
+class TaskTimeSplit(TaskSplitter):
     """Splits that go forward in time: each holds out a later stretch of every task.
 
     The last split holds out the last ``horizon`` of the times of each task and trains
@@ -153,22 +171,7 @@ class TaskTimeSplit(BaseCrossValidator):
             )
         self.horizon = horizon
 
-    def split(
-        self, X: object, y: object = None, groups: object = None
-    ) -> Iterator[tuple[Index, Index]]:
-        """Yield row numbers of the training and test part of each split.
-
-        Parameters
-        ----------
-        X : (n, d) array, sparse matrix or data frame
-            Features, with the columns of task and time unless these are arrays.
-        y, groups
-            Ignored.
-
-        Yields
-        ------
-        train, test : arrays of row numbers
-        """
+    def _splits(self, X: Any, y: object) -> Iterable[Split]:
         codes, times = _read_tasks(self.task, X), self.time
         if isinstance(times, str) or not np.iterable(times):
             times = column_times(X, times)
@@ -179,17 +182,10 @@ class TaskTimeSplit(BaseCrossValidator):
                 f"time must have one value per row of X: got {len(times)} for "
                 f"{len(codes)} rows."
             )
-        for split in split_forward(codes, times, self.n_splits, self.horizon):
-            yield split.train, split.test
-
-    def get_n_splits(
-        self, X: object = None, y: object = None, groups: object = None
-    ) -> int:
-        """Return the number of splits, whatever the data."""
-        return self.n_splits
+        return split_forward(codes, times, self.n_splits, self.horizon)
 
 
-class TaskGroupKFold(BaseCrossValidator):
+class TaskGroupKFold(TaskSplitter):
     """Cross-validation folds that hold out whole tasks.
 
     Tasks are shuffled and dealt to the folds so that these have about equally many
@@ -223,32 +219,10 @@ class TaskGroupKFold(BaseCrossValidator):
         self.task = _check_given("task", task)
         self.random_state = random_state
 
-    def split(
-        self, X: object, y: object = None, groups: object = None
-    ) -> Iterator[tuple[Index, Index]]:
-        """Yield row numbers of the training and test part of each split.
-
-        Parameters
-        ----------
-        X : (n, d) array, sparse matrix or data frame
-            Features, with the task column unless ``task`` is an array of labels.
-        y, groups
-            Ignored.
-
-        Yields
-        ------
-        train, test : arrays of row numbers
-        """
+    def _splits(self, X: Any, y: object) -> Iterable[Split]:
         codes = _read_tasks(self.task, X)
         folds = deal_groups(codes, self.n_splits, seed=self.random_state)
-        for split in split_by_fold(folds):
-            yield split.train, split.test
-
-    def get_n_splits(
-        self, X: object = None, y: object = None, groups: object = None
-    ) -> int:
-        """Return the number of splits, whatever the data."""
-        return self.n_splits
+        return split_by_fold(folds)
 
 
 def _check_splits(n_splits: object, fewest: int) -> int:
