@@ -45,7 +45,7 @@ def setup(model=MODEL, grid=GRID, folds=FOLDS, **parts):
 
 @pytest.fixture(scope="module")
 def result():
-    return search([setup()], SOLVER)
+    return search(setup(), SOLVER)
 
 
 def test_every_score_is_that_of_its_own_solution(result):
@@ -64,8 +64,8 @@ def test_structures_have_the_scores_that_they_have_alone(result):
     grid = Grid(np.array([3.0, 1.0]), np.array([1.0]), np.array([0.3, 1.0]))
     model = Model(task_prior="mean", penalty="nuclear")
     other = setup(model, grid, task_prior="mean")
-    both = search([setup(), other], SOLVER, n_jobs=2)
-    alone = search([other], SOLVER)
+    alone = search(other, SOLVER)
+    both = result + search(other, SOLVER, n_jobs=2)
     np.testing.assert_array_equal(both.scores[:12], result.scores)
     np.testing.assert_array_equal(both.scores[12:], alone.scores)
     assert both.candidates()[:12] == result.candidates()
@@ -77,7 +77,7 @@ def test_structures_have_the_scores_that_they_have_alone(result):
 
 def test_threads_change_no_bit(result):
     for n_jobs in (2, 5):
-        other = search([setup()], SOLVER, n_jobs=n_jobs)
+        other = search(setup(), SOLVER, n_jobs=n_jobs)
         np.testing.assert_array_equal(other.scores, result.scores)
 
 
@@ -115,14 +115,14 @@ class Unsendable:
 
 def test_processes_change_no_bit(result, in_processes):
     heard = []
-    found = search([setup()], SOLVER, n_jobs=2, advance=lambda: heard.append(1))
+    found = search(setup(), SOLVER, n_jobs=2, advance=lambda: heard.append(1))
     np.testing.assert_array_equal(found.scores, result.scores)
     assert len(heard) == 12
 
 
 def test_what_cannot_be_sent_is_done_here(result, in_processes):
     folds = [fold._replace(score=Unsendable(fold.score)) for fold in FOLDS]
-    found = search([setup(folds=folds)], SOLVER, n_jobs=2)
+    found = search(setup(folds=folds), SOLVER, n_jobs=2)
     np.testing.assert_array_equal(found.scores, result.scores)
 
 
@@ -134,14 +134,14 @@ def test_errors_of_processes_reach_the_caller(in_processes):
 
     bad = setup(folds=[fold, fold, fold._replace(score=fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
-        search([bad], SOLVER, n_jobs=2)
+        search(bad, SOLVER, n_jobs=2)
 
 
 @pytest.mark.parametrize("n_jobs", [1, 3])
 def test_the_caller_hears_of_each_path_in_its_own_thread(n_jobs):
     heard = []
     search(
-        [setup()],
+        setup(),
         SOLVER,
         n_jobs=n_jobs,
         advance=lambda: heard.append(get_ident()),
@@ -152,8 +152,8 @@ def test_the_caller_hears_of_each_path_in_its_own_thread(n_jobs):
 
 @pytest.mark.parametrize("without", ["feature_prior", "task_prior"])
 def test_strengths_without_effect_are_not_tried_twice(without):
-    bare = [setup(replace(MODEL, **{without: None}), folds=FOLDS[:1])]
-    assert len(bare[0].paths()) == 2
+    bare = setup(replace(MODEL, **{without: None}), folds=FOLDS[:1])
+    assert len(bare.paths()) == 2
     scores = search(bare, SOLVER).scores.reshape(2, 3, 2)
     axis = 2 if without == "feature_prior" else 0
     np.testing.assert_array_equal(*np.moveaxis(scores, axis, 0))
@@ -167,18 +167,18 @@ def test_errors_reach_the_caller(n_jobs):
 
     bad = setup(folds=[FOLDS[0]._replace(score=fail)])
     with pytest.raises(ZeroDivisionError, match="on purpose"):
-        search([bad], SOLVER, n_jobs=n_jobs)
+        search(bad, SOLVER, n_jobs=n_jobs)
 
 
 def test_fits_that_miss_the_tolerance_are_counted(result):
     assert result.unsolved == 0
     hasty = Solver("ista", tol=1e-11, max_iter=1)
-    assert search([setup()], hasty).unsolved == 36
+    assert search(setup(), hasty).unsolved == 36
 
 
 def test_statistics_are_all_a_trial_needs(result):
     folds = [fold._replace(train=condense(fold.train)) for fold in FOLDS]
-    by_statistics = search([setup(folds=folds)], SOLVER)
+    by_statistics = search(setup(folds=folds), SOLVER)
     np.testing.assert_allclose(by_statistics.scores, result.scores, rtol=1e-9)
 
 

@@ -90,7 +90,6 @@ from priormtl.selection import (
     Structure,
     choose_outliers,
     choose_structure,
-    count_outlier_paths,
     deal_groups,
     deal_rows,
     divide,
@@ -102,7 +101,6 @@ from priormtl.selection import (
     open_choices,
     propose_outliers,
     refit_folds,
-    run_jobs,
     search,
     search_outliers,
     search_structures,
@@ -435,7 +433,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         def run(setup: Setup) -> SearchResult:
             title, total = f"{name}, {len(data.folds)} splits", len(setup.paths())
             with show_progress(self, root, title, total) as advance:
-                return search([setup], solver, n_jobs=jobs, advance=advance)
+                return search(setup, solver, n_jobs=jobs, advance=advance)
 
         count, total = 0, 1 + sum(len(values) - 1 for values in choices.values())
 
@@ -453,15 +451,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         chosen = result.candidates()[best]
         setup = result.setups[chosen.structure]
         extra = propose_outliers(setup, chosen, own, solver)
-        total = count_outlier_paths(extra, setup.trials)
-        with show_progress(self, root, f"{name}, outlier tasks", total) as advance:
-            portable = self.device is None
+        trials, epsilons = setup.trials, {one.candidate.epsilon for one in extra}
+        total, title = len(epsilons) * len(trials), f"{name}, outlier tasks"
+        with show_progress(self, root, title, total) as advance:
             result = search_outliers(
-                result,
-                extra,
-                setup.trials,
-                solver,
-                lambda todo: run_jobs(todo, jobs, advance, portable=portable),
+                result, extra, trials, solver, n_jobs=jobs, advance=advance
             )
         # Where tests have named the tasks, any gain will do.
         return result, choose_outliers(result, best, 0.0 if own is None else 1.0)

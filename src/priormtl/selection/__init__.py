@@ -37,19 +37,16 @@ from priormtl.selection.held_out import (
     score_folds,
 )
 from priormtl.selection.history import History, mix
-from priormtl.selection.outlier_search import (
-    choose_outliers,
-    count_outlier_paths,
-    propose_outliers,
-    search_outliers,
-)
 from priormtl.selection.outlier_test import find_outliers
 from priormtl.selection.outliers import (
     OwnChoice,
+    choose_outliers,
     column_pulls,
     fit_outlier_path,
     fit_outliers,
     pose_outliers,
+    propose_outliers,
+    search_outliers,
     solve_outliers,
     suggest_strength,
 )

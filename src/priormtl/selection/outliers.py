@@ -1,10 +1,14 @@
-"""Task-specific components: how much they cost, which tasks need one, and the fit.
+"""Task-specific components: how much they cost, which tasks need one, fit and search.
 
 P = S + O with the penalty strength Σ_i √t_i ‖o_i‖, where t_i is the trace of task i's
 Hessian. Which tasks are outliers is decided by the test of `outlier_test`.
 """
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import product
+from time import perf_counter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +20,15 @@ from priormtl.losses import OutlierFit
 from priormtl.model import Posed, Solver
 from priormtl.problem import Point, Problem
 from priormtl.selection.outlier_test import FALSE_NAMES, OutlierTest, find_outliers
+from priormtl.selection.search import (
+    Candidate,
+    SearchResult,
+    Setup,
+    Trial,
+    mean_scores,
+    run_jobs,
+    standard_error,
+)
 from priormtl.solvers import Solution
 
 # Of roots of pulls, relative: few tasks can look too much alike by chance.
@@ -144,3 +157,130 @@ def _noise_pulls(problem: Problem) -> Array:
     """Root of the trace of each task's curvature (m,)."""
     curvature = problem.fit.task_curvature  # type: ignore[attr-defined]
     return np.asarray(np.sqrt(curvature))
+
+
+# The search: candidates with outlier tasks beside those without, tried on splits.
+
+
+class Proposal(NamedTuple):
+    """Strengths to try, and which tasks may have a part of their own."""
+
+    candidate: Candidate
+    own: OwnChoice
+
+
+def propose_outliers(
+    setup: Setup, chosen: Candidate, strengths: Array | None, solver: Solver
+) -> list[Proposal]:
+    """Candidates with outliers around what was chosen without.
+
+    Tasks that do not belong make ties look worse than they are: only stronger ones
+    are tried. Strengths at which no task of the whole data is an outlier change
+    nothing, and are left out. None: for each candidate the tasks and the strength
+    that the data suggest.
+    """
+    assert setup.posed is not None
+    problem, grid = setup.posed.problem, setup.grid
+    epsilons = [chosen.epsilon, *grid.epsilons[grid.epsilons > chosen.epsilon].tolist()]
+    # The chosen value of lam, and those next to it in the grid.
+    lams = np.unique(grid.lams)
+    position = int(np.searchsorted(lams, chosen.lam))
+    proposals = []
+    for lam in lams[max(0, position - 1) : position + 2][::-1].tolist():
+        judged = find_outliers(
+            problem.with_strengths(lam=lam, theta=chosen.theta), solver
+        )
+        for epsilon in epsilons:
+            base = chosen._replace(epsilon=epsilon, lam=lam)
+            at = base.at(setup.posed).problem
+            plain = solver.solve(at)
+            if strengths is None:
+                own = suggest_own(at, plain, judged)
+                tried = [own] if np.isfinite(own.strength) else []
+            else:
+                pulls = column_pulls(at, plain.point)
+                anyone = np.ones(len(pulls), bool)
+                helpful = strengths[strengths < pulls.max()].tolist()
+                tried = [OwnChoice(s, anyone) for s in helpful]
+            for own in tried:
+                candidate = base._replace(outlier_strength=own.strength)
+                proposals.append(Proposal(candidate, own))
+    return proposals
+
+
+def search_outliers(
+    plain: SearchResult,
+    extra: Sequence[Proposal],
+    trials: Sequence[Trial],
+    solver: Solver,
+    *,
+    n_jobs: int = 1,
+    advance: Callable[[], None] = lambda: None,
+) -> SearchResult:
+    """Score candidates with outliers on every trial; ``advance`` follows each path."""
+    # A path has the candidates that differ in lam and strength alone, by position.
+    paths = dict[float, dict[int, Proposal]]()
+    for position, proposal in enumerate(extra):
+        paths.setdefault(proposal.candidate.epsilon, {})[position] = proposal
+    pairs = list(product(paths.values(), range(len(trials))))
+    jobs = [partial(_score_path, path, trials[t], solver) for path, t in pairs]
+    portable = all(trial.posed.model.device is None for trial in trials)
+    done = run_jobs(jobs, n_jobs, advance, portable=portable) if jobs else []
+    outcomes, unsolved = np.empty((3, len(extra), len(trials))), plain.unsolved
+    for (_, t), path in zip(pairs, done, strict=True):
+        for position, (*numbers, is_unsolved) in path.items():
+            outcomes[:, position, t] = numbers
+            unsolved += int(is_unsolved)
+    return replace(
+        plain,
+        scores=np.vstack([plain.scores, outcomes[0]]),
+        fit_seconds=np.vstack([plain.fit_seconds, outcomes[1]]),
+        score_seconds=np.vstack([plain.score_seconds, outcomes[2]]),
+        unsolved=unsolved,
+        outliers=[proposal.candidate for proposal in extra],
+    )
+
+
+def choose_outliers(result: SearchResult, plain: int, errors: float = 1.0) -> int:
+    """Best candidate with outliers if it beats the best without, else that one.
+
+    It must do so by more than so many standard errors of the difference over splits:
+    one where any task might have got a part, none where tests have named the tasks.
+    """
+    if not result.outliers:
+        return plain
+    scores = result.scores
+    first = len(scores) - len(result.outliers)
+    means = mean_scores(scores[first:])
+    if np.all(np.isnan(means)):
+        return plain
+    best = first + int(np.nanargmax(means))
+    gains = scores[best] - scores[plain]
+    gain = float(mean_scores(gains[np.newaxis])[0])
+    return best if gain > errors * standard_error(gains) else plain
+
+
+def _score_path(
+    path: dict[int, Proposal], trial: Trial, solver: Solver
+) -> dict[int, tuple[float, float, float, bool]]:
+    """Score, seconds of the fit and of the score, and whether it is not solved.
+
+    Solved from the fewest outliers on, each from where the last one has ended.
+    """
+    order = sorted(
+        path, key=lambda position: -path[position].candidate.outlier_strength
+    )
+    outcomes, spent = {}, 0.0
+    last = solver.solve(path[order[0]].candidate.at(trial.posed).problem)
+    for position in order:
+        plain = path[position].candidate.at(trial.posed).problem
+        problem = pose_outliers(plain, path[position].own.spread())
+        last = solve_outliers(problem, last, solver)
+        unsolved = not solver.accepts(problem, last.certificate)
+        begin = perf_counter()
+        coef = last.point.total.T / trial.posed.scale
+        score = float(trial.score(coef[np.newaxis], last.intercept[np.newaxis])[0])
+        seconds = perf_counter() - begin
+        outcomes[position] = score, last.seconds - spent, seconds, unsolved
+        spent = last.seconds
+    return outcomes

@@ -3,7 +3,7 @@
 For each split, structure, theta and epsilon one path over decreasing lam is solved,
 each lam from the last solution, and all its solutions are scored at once.
 ``search_structures`` tries the values of one choice after the other, each with the best
-of the choices before it; ``search`` scores structures that are given.
+of the choices before it; ``search`` scores one structure.
 """
 
 import warnings
@@ -264,7 +264,7 @@ def results_table(
 
 
 def search(
-    setups: Sequence[Setup],
+    setup: Setup,
     solver: Solver,
     *,
     n_jobs: int = 1,
@@ -274,34 +274,26 @@ def search(
 
     Paths are independent, so that results are bit-identical for any ``n_jobs``.
     """
-    keys, jobs, portable = [], [], True
-    for k, setup in enumerate(setups):
-        for t, theta, epsilon in setup.paths():
-            trial = setup.trials[t]
-            # Arrays on a graphics card stay in their process.
-            portable &= trial.posed.model.device is None
-            keys.append((k, t, theta, epsilon))
-            jobs.append(
-                partial(_run_path, setup.grid.lams, trial, solver, theta, epsilon)
-            )
+    (_, grid, _, trials), keys = setup, setup.paths()
+    jobs = [
+        partial(_run_path, grid.lams, trials[t], solver, theta, epsilon)
+        for t, theta, epsilon in keys
+    ]
+    # Arrays on a graphics card stay in their process.
+    portable = all(trial.posed.model.device is None for trial in trials)
     paths = run_jobs(jobs, n_jobs, advance, portable=portable)
-    results = []
-    for k, (_, grid, _, trials) in enumerate(setups):
-        shape = len(grid.epsilons), len(grid.lams), len(grid.thetas), len(trials)
-        result = np.empty((3, *shape))
-        for (owner, t, theta, epsilon), path in zip(keys, paths, strict=True):
-            if owner != k:
-                continue
-            # Paths whose strength has no effect stand for all values of it.
-            prior = trials[t].posed.problem.prior
-            same_theta = (grid.thetas == theta) | (prior.D.nnz == 0)
-            same_epsilon = (grid.epsilons == epsilon) | prior.laplacian.is_zero
-            for a, b in product(*map(np.flatnonzero, (same_epsilon, same_theta))):
-                result[:, a, :, b, t] = path[:3]
-        results.append(result.reshape(3, -1, len(trials)))
-    scores, fit_seconds, score_seconds = np.concatenate(results, axis=1)
-    unsolved = sum(path.unsolved for path in paths)
-    return SearchResult(setups, scores, fit_seconds, score_seconds, unsolved)
+    shape = len(grid.epsilons), len(grid.lams), len(grid.thetas), len(trials)
+    result, unsolved = np.empty((3, *shape)), 0
+    for (t, theta, epsilon), path in zip(keys, paths, strict=True):
+        # Paths whose strength has no effect stand for all values of it.
+        prior = trials[t].posed.problem.prior
+        same_theta = (grid.thetas == theta) | (prior.D.nnz == 0)
+        same_epsilon = (grid.epsilons == epsilon) | prior.laplacian.is_zero
+        for a, b in product(*map(np.flatnonzero, (same_epsilon, same_theta))):
+            result[:, a, :, b, t] = path[:3]
+        unsolved += path.unsolved
+    scores, fit_seconds, score_seconds = result.reshape(3, -1, len(trials))
+    return SearchResult([setup], scores, fit_seconds, score_seconds, unsolved)
 
 
 def search_structures(
