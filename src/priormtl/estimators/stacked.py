@@ -11,7 +11,6 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
@@ -178,7 +177,7 @@ class _Stacked(BaseEstimator):
         offset, rest = np.zeros(linear.shape), (targets, weight)
         if X.offset is not None:
             offset, rest = X.offset, family.without_offset(targets, shares, X.offset)
-        seen = self._held_out_matrix(X, held_out)
+        seen = _without_unseen(matrix, held_out)
 
         def grow_on(size: Booster, train: Index) -> Trees | ClassTrees:
             rows = train[present[train]]
@@ -188,7 +187,9 @@ class _Stacked(BaseEstimator):
         # Rows of a task that was held out whole do not tell what its own rows add:
         # trees must help with the others, too.
         held = ~np.isnan(linear) if linear.ndim == 1 else ~np.isnan(linear[:, 0])
-        own = held & _has_company(matrix[:, -1], folds)
+        codes = np.unique(matrix[:, -1], return_inverse=True)[1]
+        inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
+        own = held & (np.bincount(inside)[codes] > 1)  # other folds have rows of it
         boosters, by_trees = [], np.empty((0, *linear.shape))
         for size in SIZES:
             grown, scores = [], np.full(linear.shape, np.nan)
@@ -235,12 +236,12 @@ class _Stacked(BaseEstimator):
             if X.time is not None:  # the folds lack the latest rows
                 final = grow_all([np.flatnonzero(present)])
             mixed = linear + np.tensordot(weights, by_trees - linear, 1)
-            codes = targets if targets.ndim == 1 else np.argmax(targets, axis=1)
+            numbers = targets if targets.ndim == 1 else np.argmax(targets, axis=1)
             self.fitted_ = replace(
                 fitted,
                 trees=Boosted(share, tuple(final)),
                 held_out=held_out._replace(prediction=mixed),
-                reliability=fitted.reliability_at(mixed[present], codes[present]),
+                reliability=fitted.reliability_at(mixed[present], numbers[present]),
             )
             if isinstance(self, StackedRegressor) and fitted.calibration is not None:
                 calibration = self._calibrate(X, targets, shares, trees, held_out)
@@ -282,13 +283,6 @@ class _Stacked(BaseEstimator):
             for levels, size in zip(X.crossed.codes.T, sizes, strict=True):
                 blocks.append(np.equal.outer(levels, np.arange(size)).astype(float))
         return np.column_stack([*blocks, positions[codes]])
-
-    def _held_out_matrix(self, X: Encoded, held_out: HeldOut) -> Array:
-        """Same, with tasks unseen of which no row trains in the fold of the row."""
-        matrix = self._matrix(X)
-        if held_out.horizon is not None:
-            matrix[np.isnan(held_out.horizon), -1] = np.nan
-        return matrix
 
     def _scores(self, X: Encoded) -> Array:
         """Mixed scores of rows."""
@@ -399,7 +393,7 @@ class StackedRegressor(RegressorMixin, _Stacked):
         w, codes = boosted.share, self.model_._find_tasks(X.task, len(y))
         assert held_out.scores is not None
         own, shared = (part.copy() for part in held_out.scores)
-        matrix = self._held_out_matrix(X, held_out)
+        matrix = _without_unseen(self._matrix(X), held_out)
         nobody = matrix.copy()
         nobody[:, -1] = np.nan  # a task that was not seen
         offset = 0.0 if X.offset is None else X.offset
@@ -493,8 +487,9 @@ def _mix_trees(parts: Sequence[Any], shares: Array) -> Any:
     return type(parts[0]).mix(parts, shares.tolist())
 
 
-def _has_company(tasks: Array, folds: Index) -> NDArray[np.bool_]:
-    """Whether other folds hold rows of the same task."""
-    codes = np.unique(tasks, return_inverse=True)[1]
-    inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
-    return np.bincount(inside)[codes] > 1
+def _without_unseen(matrix: Array, held_out: HeldOut) -> Array:
+    """Columns of trees, with tasks unseen of which no row trains in the row's fold."""
+    matrix = matrix.copy()
+    if held_out.horizon is not None:
+        matrix[np.isnan(held_out.horizon), -1] = np.nan
+    return matrix

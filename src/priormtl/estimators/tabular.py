@@ -298,15 +298,18 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     def fit(self, X: object, y: object = None) -> Self:
         """Learn kinds of columns, categories, fillings and curves."""
-        self._learn(self._frame(X, reset=True), y)
+        frame, labels, _ = self._split(X, reset=True)
+        self._learn(frame, labels, y)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> Encoded:
         """Fit and transform, reading each column once."""
-        frame = self._frame(X, reset=True)
-        return self._encode(frame, self._learn(frame, y))
+        frame, labels, offset = self._split(X, reset=True)
+        return self._encode(frame, labels, offset, self._learn(frame, labels, y))
 
-    def _learn(self, frame: nw.DataFrame[Any], y: object) -> dict[str, Cells]:
+    def _learn(
+        self, frame: nw.DataFrame[Any], labels: Any, y: object
+    ) -> dict[str, Cells]:
         """Learn from a table; returns the cells of columns that are used."""
         crossed = self.crossed
         if self.classify and isinstance(crossed, str) and crossed == "auto":
@@ -314,10 +317,6 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             n_classes = 0 if y is None else count_classes(y)
             crossed = "auto" if n_classes <= 2 else "none"
         tasks = find_task_columns(self.task, frame.columns)
-        for name in tasks:
-            if name not in frame.columns:
-                raise unknown_name("column", name, frame.columns)
-        labels, frame = self._tasks(frame), self._split_offset(frame)[0]
         design, used = learn_table(
             frame,
             str(join_names(self.task)),
@@ -347,27 +346,24 @@ class TableFeatures(TransformerMixin, BaseEstimator):
     def transform(self, X: object) -> Encoded:
         """Features and task labels of the rows of a table."""
         check_is_fitted(self, "design_")
-        encoded = self._encode(self._frame(X, reset=False), {})
+        encoded = self._encode(*self._split(X, reset=False), {})
         self.design_.warn_outside(encoded.X)
         return encoded
 
-    def _encode(self, frame: nw.DataFrame[Any], cells: dict[str, Cells]) -> Encoded:
-        labels = self._tasks(frame).to_native()
-        frame, offset = self._split_offset(frame)
+    def _encode(
+        self,
+        frame: nw.DataFrame[Any],
+        labels: Any,
+        offset: Array | None,
+        cells: dict[str, Cells],
+    ) -> Encoded:
         X = self.design_.encode(frame, cells)
         levels = self.design_.read_levels(frame, cells)
         time = None
         if (column := self.design_.time) is not None:
             series, kind = frame.get_column(column), self.design_.kind_of(column)
             time = read_times(series, f"time column {column!r}", kind)
-        return Encoded(self.design_, X, labels, levels, offset, time)
-
-    def _split_offset(
-        self, frame: nw.DataFrame[Any]
-    ) -> tuple[nw.DataFrame[Any], Array | None]:
-        """Table without the columns of exposure and offset, and what they add."""
-        offset = split_offset_columns(frame.to_native(), self.exposure, self.offset)[1]
-        return frame.drop(self.offset_columns), offset
+        return Encoded(self.design_, X, labels.to_native(), levels, offset, time)
 
     @property
     def offset_columns(self) -> list[str]:
@@ -384,7 +380,10 @@ class TableFeatures(TransformerMixin, BaseEstimator):
         check_is_fitted(self, "design_")
         return np.array(self.design_.names, dtype=object)
 
-    def _frame(self, X: object, *, reset: bool) -> nw.DataFrame[Any]:
+    def _split(
+        self, X: object, *, reset: bool
+    ) -> tuple[nw.DataFrame[Any], Any, Array | None]:
+        """Table without its offsets, task labels, and known parts of scores."""
         frame = as_frame(X)
         if frame is None:
             raise TypeError(
@@ -396,22 +395,26 @@ class TableFeatures(TransformerMixin, BaseEstimator):
                     f"columns of X must have text as names: got {name!r}. Rename them, "
                     "in pandas by X.columns = [str(name) for name in X.columns]."
                 )
+        names = frame.columns  # asking the frame again takes a time that grows with it
+        tasks, present = find_task_columns(self.task, names), set(names)
         if reset:
             validate_data(self, X, reset=True, skip_check_array=True)
-            return frame
-        names = frame.columns  # asking the frame again takes a time that grows with it
-        present = set(names)
-        wanted = (*find_task_columns(self.task, names), *self.design_.sources)
-        for name in (*wanted, *([self.design_.time] if self.design_.time else ())):
-            if name not in present:
-                raise absent_name("X lacks the column", name, names)
-        return frame
-
-    def _tasks(self, frame: nw.DataFrame[Any]) -> Any:
-        """Column of the tasks, joined from several if there are."""
-        columns = find_task_columns(self.task, frame.columns)
-        if len(columns) == 1:
-            return frame.get_column(str(columns[0]))
-        labels = split_task_column(frame.to_native(), columns)[1].tolist()
-        name = join_names(self.task)
-        return nw.new_series(name, labels, nw.String, backend=frame.implementation)
+            for name in tasks:
+                if name not in present:
+                    raise unknown_name("column", name, names)
+        else:
+            time = [self.design_.time] if self.design_.time else []
+            for name in (*tasks, *self.design_.sources, *time):
+                if name not in present:
+                    raise absent_name("X lacks the column", name, names)
+        if len(tasks) == 1:
+            labels = frame.get_column(str(tasks[0]))
+        else:  # joined from coarse to fine
+            joined = split_task_column(frame.to_native(), tasks)[1].tolist()
+            backend, name = frame.implementation, join_names(self.task)
+            labels = nw.new_series(name, joined, nw.String, backend=backend)
+        if not self.offset_columns:
+            return frame, labels, None
+        roles = self.exposure, self.offset
+        offset = split_offset_columns(frame.to_native(), *roles)[1]
+        return frame.drop(self.offset_columns), labels, offset
