@@ -78,7 +78,6 @@ from priormtl.reml import (
     Drift,
     DriftingRows,
     Families,
-    Levels,
     Precision,
     Ties,
     estimate_family_ties,
@@ -199,7 +198,10 @@ class Model:
         resolved = None if prior is None else prior.resolve(moments)
         if isinstance(data, StackedRows) and data.crossed is not None:
             data = replace(data, crossed=data.crossed.only(self.crossed))
-        drift = self._find_drift(data, (scale, centre), resolved, (start, known_drift))
+        drift = None
+        if self.drift is not None and isinstance(data, StackedRows):
+            known = start, known_drift
+            drift = self._find_drift(data, (scale, centre), resolved, known)
         if drift is not None:
             data = drift.white
             _, source = self._sources(data)
@@ -337,14 +339,12 @@ class Model:
 
     def _find_drift(
         self,
-        data: TaskData | TaskStatistics,
+        data: StackedRows,
         units: tuple[Array, Array | None],
         resolved: FeaturePrior | None,
         start: tuple[Ties | None, Drift | None],
     ) -> DriftingRows | None:
         """Levels of tasks that drift, by REML with tasks that vary about their mean."""
-        if self.drift is None or not isinstance(data, StackedRows):
-            return None
         if data.time is None or self.loss != "squared" or data.crossed is not None:
             raise ValueError(
                 "drift must be None without time, with crossed factors and with a "
@@ -674,10 +674,6 @@ class Posed(NamedTuple):
     def known_drift(self) -> Drift | None:
         """Drift of levels, for estimates from similar data."""
         return None if self.drift is None else self.drift.drift
-
-    def levels(self, coef: Array, intercept: Array) -> Levels | None:
-        """Levels that drift beside coefficients (m, d) and intercepts (m,)."""
-        return None if self.drift is None else self.drift.levels(coef, intercept)
 
     @property
     def precision(self) -> Precision | None:

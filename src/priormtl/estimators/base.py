@@ -147,7 +147,6 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         self, X: object, y: object, task: object, sample_weight: object, *, reset: bool
     ) -> Table:
         """Rows in their order; sets n_features_in_ and feature_names_in_."""
-        rows = self._read_rows(X, task, reset=reset)
         y, sample_weight = host_array(y), host_array(sample_weight)
         if y is None:
             raise ValueError(
@@ -158,6 +157,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         if sample_weight is not None:
             weight = read_targets(sample_weight, "sample_weight")
         targets = self._check_targets(fill_absent(y, weight))
+        rows = self._read_rows(X, task, reset=reset)
         check_consistent_length(rows.X, targets)
         if targets.ndim == 2 and targets.shape[1] == 1 and rows.labels is not None:
             targets = targets[:, 0]

@@ -31,12 +31,11 @@ from priormtl.data import (
     score_by_task,
 )
 from priormtl.design import Design, build_frame, find_frame_library
+from priormtl.estimators import many_tasks
 from priormtl.estimators.base import MultiTaskEstimator, Rows, unchanged_on_error
-from priormtl.estimators.many_tasks import fit_where, held_tasks, to_fitted
 from priormtl.estimators.summary import (
     ModelSummary,
     plain_labels,
-    pooled_target_variance,
     summarize_fitted,
     summary_tables,
 )
@@ -55,7 +54,7 @@ from priormtl.model import Model, Posed, Solver, score_rows
 from priormtl.partitioned import PartitionedFit
 from priormtl.priors import given_prior
 from priormtl.rendering import to_notebook
-from priormtl.selection import fit_outlier_path, fit_outliers
+from priormtl.selection import check_coverage, fit_outlier_path, fit_outliers
 from priormtl.solvers import Solution, StopReason
 from priormtl.uncertainty import (
     MOST_NUMBERS,
@@ -123,9 +122,9 @@ class LinearMultiTask(MultiTaskEstimator):
     @property
     def _family(self) -> Family | None:
         """Family of the loss; None for squared loss."""
-        given = vars(self)
+        given, n_classes = vars(self), self._n_classes
         loss = check_choice("loss", given.get("loss", "squared"), self._losses)
-        return find_family(loss, given.get("dispersion"), self._n_classes)
+        return find_family(loss, given.get("dispersion"), n_classes)
 
     @property
     def _n_classes(self) -> int:
@@ -153,13 +152,13 @@ class LinearMultiTask(MultiTaskEstimator):
         self, X: object, y: object, task: object, sample_weight: object, *, reset: bool
     ) -> Table:
         table = super()._read_table(X, y, task, sample_weight, reset=reset)
-        self._weight_unit = table.mean_weight()
         family = self._family
+        self._weight_unit = table.mean_weight()
         if family is not None and family.noise_is_known and table.has_trials():
             self._weight_unit = 1.0
-        if isinstance(self, RegressorMixin) and self._family is not None:
+        if isinstance(self, RegressorMixin) and family is not None:
             y = table.y[table.measured().reshape(table.y.shape)]
-            self._family.check(y, weighted=table.weight is not None)
+            family.check(y, weighted=table.weight is not None)
             if len(y):
                 self._family.check_mean(float(np.mean(y)))
         if table.codes is not None and reset:
@@ -277,7 +276,9 @@ class LinearMultiTask(MultiTaskEstimator):
             if not posed.model.standardize:
                 warn_of_far_features(moments)
             strength = posed.intercept_strength
-        kept = [one for one in (data, moments) if isinstance(one, TaskStatistics)]
+        kept = data if isinstance(data, TaskStatistics) else None
+        if isinstance(moments, TaskStatistics):
+            kept = moments
         outliers = crossed = None
         design: Design | None = self.__dict__.get("design_")
         if design is not None and design.crossed:
@@ -322,13 +323,13 @@ class LinearMultiTask(MultiTaskEstimator):
             classes=self.__dict__.get("_classes"),
             outliers=outliers,
             crossed=crossed,
-            drift=posed.levels(coef, solution.intercept),
+            drift=posed.drift and posed.drift.levels(coef, solution.intercept),
             conditional=None
             if has_outliers
             else Conditional.of(posed, coef, intercept, data),
             targets_are_columns=self._targets_are_columns,
             library=self._frame_library,
-            statistics=kept[-1] if kept else None,
+            statistics=kept,
         )
         if isinstance(self, RegressorMixin) and family is None:
             is_added = posed.crossed is not None or posed.drift is not None
@@ -343,7 +344,7 @@ class LinearMultiTask(MultiTaskEstimator):
                 errors = errors_of(posed, solution.coef)
             else:
                 squares = task_errors(moments, coef, solution.intercept)
-                quick = not (has_outliers or kept)
+                quick = not has_outliers and kept is None
                 errors = quick_errors(fitted, posed, solution) if quick else None
             fitted = replace(
                 fitted,
@@ -453,7 +454,7 @@ class LinearMultiTask(MultiTaskEstimator):
         check_is_fitted(self)
         errors = None
         if level is not None:
-            check_level(level)
+            check_coverage(level, "level")
             fitted = self.fitted_
             has_levels = fitted.crossed is not None or fitted.drift is not None
             errors = self.fitted_.errors if has_levels else self._errors(level)
@@ -549,19 +550,22 @@ class FixedStrengths(LinearMultiTask):
         if is_regressor and family is not None and self.fit_intercept is True:
             assert isinstance(data, TaskData)
             refuse_flat_tasks(data, family)
-        if self.solver == "auto" and not (self.outlier_tasks or self.warm_start):
-            tasks = held_tasks(data, model := self._model())
+        model = self._model()
+        by_sums = self.solver == "auto" and not (self.outlier_tasks or self.warm_start)
+        if by_sums and len(data.tasks) >= many_tasks.MANY:
+            tasks = many_tasks.held_tasks(data, model)
             if tasks is not None:
-                found = fit_where(model, tasks, self._solver().tol)
-                fitted = to_fitted(type(self).__name__, found, tasks)
+                found = many_tasks.fit_where(model, tasks, self._solver().tol)
                 self.fitted_ = replace(
-                    fitted,
+                    many_tasks.to_fitted(type(self).__name__, found, tasks),
                     design=self.__dict__.get("design_"),
                     classes=self.__dict__.get("_classes"),
                     library=self._frame_library,
                 )
                 return
-        posed, solution = self._solve(None, data)
+        posed = model.pose(data)
+        start = self._warm_coef(data, posed.scale) if self.warm_start else None
+        posed, solution = self._solve(posed, data, start)
         self._publish(data, posed, solution, bool(self.outlier_tasks))
 
     def fit_blocks(
@@ -590,9 +594,9 @@ class FixedStrengths(LinearMultiTask):
                     "outlier_tasks and crossed must not be set to fit tasks where they "
                     "are."
                 )
-            found = fit_where(self._model(), tasks, self._solver().tol)
+            found = many_tasks.fit_where(self._model(), tasks, self._solver().tol)
             if collect:
-                fitted = to_fitted(type(self).__name__, found, tasks)
+                fitted = many_tasks.to_fitted(type(self).__name__, found, tasks)
                 classes = None
                 if found.model.loss == "logistic":
                     classes = np.tile([0, 1], (len(fitted.tasks), 1))
@@ -609,22 +613,16 @@ class FixedStrengths(LinearMultiTask):
 
     def _solve(
         self,
-        posed: Posed | None,
+        posed: Posed,
         data: TaskData | TaskStatistics,
         start: Array | None = None,
     ) -> tuple[Posed, Solution]:
-        """Solve a model, with task-specific components if wanted; pose it if needed."""
-        has_outliers = check_outlier_tasks(self.outlier_tasks)
+        """Solve a model, with task-specific components if wanted."""
+        has_outliers, solver = check_outlier_tasks(self.outlier_tasks), self._solver()
         if has_outliers and self._n_classes > 2:
             raise ValueError(
                 f"outlier_tasks must be False with {self._n_classes} classes."
             )
-        if posed is None:
-            model, solver = self._model(), self._solver()  # all parameters are checked
-            posed = model.pose(data)
-            start = self._warm_coef(data, posed.scale) if self.warm_start else None
-        else:
-            solver = self._solver()
         posed, solution = posed.fit(solver, data, start)
         if has_outliers:
             strength = check_own_strength(self.outlier_strength, posed.problem.shape[1])
@@ -736,15 +734,6 @@ def warn_unless_converged(solution: Solution, posed: Posed, solver: Solver) -> N
     )
 
 
-def check_level(level: object) -> float:
-    """A confidence level between 0 and 1."""
-    if not isinstance(level, float | np.floating) or not 0.0 < level < 1.0:
-        raise ValueError(
-            f"level must be a number between 0 and 1, such as 0.95: got {level!r}."
-        )
-    return float(level)
-
-
 def quick_errors(
     fitted: Fitted, posed: Posed, solution: Solution
 ) -> StandardErrors | None:
@@ -835,3 +824,14 @@ def training_r2(moments: Moments, errors: Array) -> Array:
     noise = moments.weight * (ROUNDING * moments.y_mean) ** 2
     varies, unknown = moments.yy > noise, np.full(len(errors), np.nan)
     return np.asarray(1.0 - np.divide(errors, moments.yy, where=varies, out=unknown))
+
+
+def pooled_target_variance(moments: Moments) -> float:
+    """Variance of the targets of all tasks together."""
+    weight = moments.weight
+    total = weight.sum()
+    mean = weight @ moments.y_mean / total
+    between = weight @ (moments.y_mean - mean) ** 2
+    variance = float((moments.yy.sum() + between) / total)
+    # Targets that are all equal differ from their mean by rounding.
+    return variance if variance > (ROUNDING * mean) ** 2 else 0.0

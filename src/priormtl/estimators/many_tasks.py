@@ -30,33 +30,22 @@ MANY = 5000
 
 def held_tasks(data: TaskData | TaskStatistics, model: Model) -> HeldTasks | None:
     """Blocks of rows in memory, where a fit adds up sums over tasks; else None."""
-    if not isinstance(data, StackedRows) or issparse(data.X) or len(data.tasks) < MANY:
+    if not isinstance(data, StackedRows) or issparse(data.X):
         return None
     if data.crossed is not None or data.time is not None or refusal(model):
         return None
     labels, columns = task_array(data.tasks), (data.X, data.y, data.weight)
     rows = SortedRows(labels, data.starts, *columns, data.offset)
-    as_rows, n_threads = model.family is not None, count_threads()
+    as_rows, ours = model.family is not None, getattr(os, "sched_getaffinity", None)
+    n_threads = len(ours(0)) if ours else os.cpu_count() or 1
     return HeldTasks.of(rows, as_rows=as_rows, n_threads=n_threads)
 
 
-def count_threads() -> int:
-    """Processors that this process may use."""
-    ours = getattr(os, "sched_getaffinity", None)
-    return len(ours(0)) if ours else os.cpu_count() or 1
-
-
 def fit_where(model: Model, tasks: Tasks, tol: float) -> PartitionedFit:
-    """Fit tasks where they are."""
+    """Fit tasks where they are; warn unless the gap has reached the tolerance."""
     # Blocks in memory are worked on in threads of our own.
     with threadpool_limits(1, user_api="blas"):
         found = fit_tasks(model, tasks, tol)
-    warn_of_gap(found, tol)
-    return found
-
-
-def warn_of_gap(found: PartitionedFit, tol: float) -> None:
-    """Warn unless the duality gap has reached the tolerance."""
     if found.gap > tol * found.unit:
         warnings.warn(
             f"not converged: the duality gap is {found.gap:.3g}, "
@@ -64,8 +53,9 @@ def warn_of_gap(found: PartitionedFit, tol: float) -> None:
             f"after {found.n_iter} steps. Use standardize=True, or remove features "
             "that are near copies.",
             ConvergenceWarning,
-            stacklevel=6,
+            stacklevel=5,
         )
+    return found
 
 
 def to_fitted(estimator: str, found: PartitionedFit, tasks: Tasks) -> Fitted:

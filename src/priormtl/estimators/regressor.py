@@ -437,7 +437,8 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
             by_rows = table.crossed is not None or not statistics_pay(data)
             by_rows |= self._family is not None
             for fold in divide(table, data, splits, by_rows=by_rows)[1]:
-                posed, solution = self._solve(None, fold.train)
+                posed = self._model().pose(fold.train)
+                posed, solution = self._solve(posed, fold.train)
                 total = solution.coef
                 if self.outlier_tasks:
                     total = solution.point.total

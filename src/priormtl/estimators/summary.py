@@ -10,7 +10,6 @@ from scipy.stats import norm
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import Moments
 from priormtl.design import (
     Categories,
     Curve,
@@ -49,7 +48,6 @@ __all__ = [
     "StructureSummary",
     "TaskSummary",
     "plain_labels",
-    "pooled_target_variance",
     "rank_levels",
     "read_fitted",
     "spell_choice",
@@ -343,7 +341,6 @@ QUESTION_WORDS = {
     "tasks": "rows of new tasks",
 }
 INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
-ROUNDING = 1e-14  # of a mean, relative to it
 
 
 def read_fitted(model: Any) -> Fitted:
@@ -672,17 +669,6 @@ def _certificate(fitted: Fitted) -> CertificateSummary | None:
     objective, gap, n_iter = fitted.certificate
     relative = gap / objective if objective > 0 else gap
     return CertificateSummary(objective, gap, relative, n_iter)
-
-
-def pooled_target_variance(moments: Moments) -> float:
-    """Variance of the targets of all tasks together."""
-    weight = moments.weight
-    total = weight.sum()
-    mean = weight @ moments.y_mean / total
-    between = weight @ (moments.y_mean - mean) ** 2
-    variance = float((moments.yy.sum() + between) / total)
-    # Targets that are all equal differ from their mean by rounding.
-    return variance if variance > (ROUNDING * mean) ** 2 else 0.0
 
 
 def _task_weight(fitted: Fitted) -> Array:
