@@ -313,8 +313,9 @@ class _Tuned(MultiTaskEstimator):
         places = selection.task_places(test.tasks, table.tasks)
         if self.scoring is None:
             data = test.to_tasks()
-            score = selection.mean_auc if self._classifies else selection.row_error
-            return lambda model: score(data, score_samples(model, data, places))
+            kind = selection.MeanAuc if self._classifies else selection.RowError
+            score = kind(data, places).of
+            return lambda model: score(score_samples(model, data, places))
         shell = self._plain()
         self._pass_on(shell, test)
         shell.__dict__.pop("feature_names_in_", None)

@@ -68,7 +68,12 @@ def class_table(
     Where all tasks draw on the same two classes, a task may lack one of them if
     ``lone_class``; else each task must show its own two.
     """
-    seen = [np.unique(labels) for labels in _by_task(y, codes, len(tasks))]
+    if codes is None:
+        seen = [np.unique(column[~_missing(column)]) for column in y.T]
+    else:
+        order = np.argsort(codes, kind="stable")
+        ends = np.searchsorted(codes[order], np.arange(len(tasks) + 1))
+        seen = [np.unique(y[order[a:b]]) for a, b in pairwise(ends)]
     union = np.unique(np.concatenate(seen))
     least = min(len(classes) for classes in seen)
     if len(union) == 2 and (least == 2 or (lone_class and least > 0)):
@@ -90,8 +95,20 @@ def class_table(
                 )
         return np.tile(union, (len(tasks), 1))
     for task, classes in zip(tasks, seen, strict=True):
-        if len(classes) != 2:
-            raise ValueError(_wrong_classes(task, classes, y))
+        shown = classes[:5].tolist()
+        if len(classes) < 2:
+            raise ValueError(
+                f"every task must have two classes: task {task!r} has one class or "
+                f"none ({shown}); drop it, or join it with another task."
+            )
+        if len(classes) > 2:
+            kind = type_of_target(y) if y.ndim == 1 else "multiclass"
+            raise ValueError(
+                "Only binary classification is supported. The type of the target is "
+                f"{kind}. Task {task!r} has {len(classes)} classes ({shown}, …): use "
+                "MultiTaskClassifier with logistic loss and task labels, or one_vs_one "
+                "or one_vs_rest to make binary tasks."
+            )
     return np.stack(seen)
 
 
@@ -120,32 +137,7 @@ def refuse_lone_classes(train: TaskData, number: int, n_classes: int = 2) -> Non
             )
 
 
-def _by_task(y: np.ndarray, codes: Index | None, m: int) -> list[np.ndarray]:
-    """Measured labels of each task."""
-    if codes is None:
-        return [column[~_missing(column)] for column in y.T]
-    order = np.argsort(codes, kind="stable")
-    ends = np.searchsorted(codes[order], np.arange(m + 1))
-    return [y[order[a:b]] for a, b in pairwise(ends)]
-
-
 def _missing(labels: np.ndarray) -> np.ndarray:
     if labels.dtype == object:
         return np.array([v is None or v != v for v in labels.tolist()], dtype=bool)  # noqa: PLR0124
     return labels != labels  # noqa: PLR0124
-
-
-def _wrong_classes(task: Hashable, classes: np.ndarray, y: np.ndarray) -> str:
-    shown = classes[:5].tolist()
-    if len(classes) > 2:
-        kind = type_of_target(y) if y.ndim == 1 else "multiclass"
-        return (
-            "Only binary classification is supported. The type of the target is "
-            f"{kind}. Task {task!r} has {len(classes)} classes ({shown}, …): use "
-            "MultiTaskClassifier with logistic loss and task labels, or one_vs_one or "
-            "one_vs_rest to make binary tasks."
-        )
-    return (
-        f"every task must have two classes: task {task!r} has one class or none "
-        f"({shown}); drop it, or join it with another task."
-    )

@@ -56,8 +56,6 @@ from priormtl.selection.scores import (
     RowError,
     Score,
     StatisticsError,
-    mean_auc,
-    row_error,
     validation_errors,
 )
 from priormtl.selection.search import (

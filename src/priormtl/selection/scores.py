@@ -4,9 +4,10 @@ A score takes coefficients (l, m, d) and intercepts (l, m) of l models at once, 
 units of the data, and returns one number per model, larger for better ones.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from typing import Self
 
 import numpy as np
 
@@ -40,46 +41,55 @@ class StatisticsError:
         return -errors.sum(axis=1) / self.test.weight.sum()
 
 
-def row_error(test: TaskData, scores: Array) -> float:
-    """Negative mean squared error of scores, one per sample of the held-out rows."""
-    squares = test.weight * (scores - test.y) ** 2
-    return -float(np.sum(squares) / test.weight.sum())
-
-
-def mean_auc(test: TaskData, scores: Array) -> float:
-    """Area under the ROC curve, averaged over tasks that show both classes.
-
-    NaN where no task does. Targets are −1 and +1.
-    """
-    m = len(test.tasks)
-    cells = np.broadcast_to(test.weight, test.y.shape) > 0
-    task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
-    areas = task_aucs(
-        scores[cells], test.y[cells] > 0, task.astype(np.intp), test.weight[cells], m
-    )
-    known = areas[~np.isnan(areas)]
-    return float(known.mean()) if known.size else np.nan
+# A known part of the scores of rows, given positions of their tasks in the model.
+Offset = Callable[[StackedRows, Index], Array]
 
 
 @dataclass(frozen=True, eq=False)
-class RowError:
+class RowScore(ABC):
+    """A score of held-out rows, given x p_i + b_i + offset of each of them."""
+
+    test: TaskData
+    places: Index  # of its tasks among the model's
+
+    @abstractmethod
+    def of(self, scores: Array) -> float:
+        """Score of one model, which gives rows these scores."""
+
+    def __call__(self, coefs: Array, intercepts: Array) -> Array:
+        """Score of each model."""
+        return np.array([self.of(scores) for scores in self.scores(coefs, intercepts)])
+
+    def scores(self, coefs: Array, intercepts: Array) -> list[Array]:
+        """Scores of the held-out rows, model by model."""
+        places = self.places
+        return _row_scores(self.test, coefs[:, places], intercepts[:, places])
+
+    def with_offsets(self, offset: Offset) -> Self:
+        """The same with known parts of the scores of rows."""
+        return replace(self, test=_shifted(self.test, self.places, offset))
+
+
+@dataclass(frozen=True, eq=False)
+class RowError(RowScore):
     """Negative mean squared error over all held-out rows.
 
     Where these are later rows, ``train`` are the training rows of all tasks, and
     predictions are mixed with what the last ones say: so will forecasts be.
     """
 
-    test: TaskData
-    places: Index  # of its tasks among the model's
     train: StackedRows | None = None
 
-    def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        test, places = self.test, self.places
-        scores = _row_scores(test, coefs[:, places], intercepts[:, places])
-        if self.train is not None:
-            before = _row_scores(self.train, coefs, intercepts)
-            scores = list(map(self._with_history, scores, before))
-        return np.array([row_error(test, s) for s in scores])
+    def of(self, scores: Array) -> float:
+        squares = self.test.weight * (scores - self.test.y) ** 2
+        return -float(np.sum(squares) / self.test.weight.sum())
+
+    def scores(self, coefs: Array, intercepts: Array) -> list[Array]:
+        scores = super().scores(coefs, intercepts)
+        if self.train is None:
+            return scores
+        before = _row_scores(self.train, coefs, intercepts)
+        return list(map(self._with_history, scores, before))
 
     def _with_history(self, scores: Array, before: Array) -> Array:
         """Forecasts, given the scores of training rows."""
@@ -97,65 +107,57 @@ class RowError:
         weights, _ = mix(Squared(), test.y, scores, both, test.weight)
         return history._replace(weights=weights).add(scores, codes, test.time)
 
-    def with_offsets(self, offset: Callable[[StackedRows, Index], Array]) -> "RowError":
-        """The same with known parts of the scores of rows, given places of tasks."""
-        test, train = self.test, self.train
-        assert isinstance(test, StackedRows)
-        if train is not None:
-            train = _shifted(train, np.arange(len(train.tasks)), offset)
-        return replace(self, test=_shifted(test, self.places, offset), train=train)
-
-
-def _shifted(
-    rows: StackedRows, places: Index, offset: Callable[[StackedRows, Index], Array]
-) -> StackedRows:
-    known = 0.0 if rows.offset is None else rows.offset
-    added = offset(rows, places[rows.task_codes])
-    return replace(rows, offset=known + added, crossed=None)
+    def with_offsets(self, offset: Offset) -> Self:
+        found, train = super().with_offsets(offset), self.train
+        if train is None:
+            return found
+        every = np.arange(len(train.tasks))
+        return replace(found, train=_shifted(train, every, offset))
 
 
 @dataclass(frozen=True, eq=False)
-class FamilyLoss:
+class FamilyLoss(RowScore):
     """Negative mean deviance (log-loss of classes) over all held-out rows."""
 
-    test: TaskData
-    places: Index  # of its tasks among the model's
     family: Family
 
-    def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        """Score of each model."""
-        test, found = self.test, []
-        for scores in _row_scores(
-            test, coefs[:, self.places], intercepts[:, self.places]
-        ):
-            losses = test.weight * self.family.loss(scores, test.y)
-            total = self.family.scoring[1] * float(np.sum(losses))
-            found.append(-total / float(test.weight.sum()))
-        return np.array(found)
+    def of(self, scores: Array) -> float:
+        losses = self.test.weight * self.family.loss(scores, self.test.y)
+        total = self.family.scoring[1] * float(np.sum(losses))
+        return -total / float(self.test.weight.sum())
 
 
 @dataclass(frozen=True, eq=False)
-class MeanAuc:
-    """Area under the ROC curve, averaged over tasks that show both classes."""
+class MeanAuc(RowScore):
+    """Area under the ROC curve, averaged over tasks that show both classes.
 
-    test: TaskData  # targets −1 and +1
-    places: Index  # of its tasks among the model's
+    Targets are −1 and +1. NaN where no task shows both.
+    """
 
-    def __call__(self, coefs: Array, intercepts: Array) -> Array:
-        """Score of each model; NaN where no task shows both classes."""
-        scores = _row_scores(
-            self.test, coefs[:, self.places], intercepts[:, self.places]
-        )
-        return np.array([mean_auc(self.test, s) for s in scores])
+    def of(self, scores: Array) -> float:
+        test, m = self.test, len(self.test.tasks)
+        cells = np.broadcast_to(test.weight, test.y.shape) > 0
+        task = np.broadcast_to(test.spread(np.arange(float(m))), test.y.shape)[cells]
+        codes, weight = task.astype(np.intp), test.weight[cells]
+        areas = task_aucs(scores[cells], test.y[cells] > 0, codes, weight, m)
+        known = areas[~np.isnan(areas)]
+        return float(known.mean()) if known.size else np.nan
 
 
 def _row_scores(test: TaskData, coefs: Array, intercepts: Array) -> list[Array]:
-    """x p_i + b_i + offset of every held-out sample, model by model."""
-    known = test.offset
+    """x p_i + b_i + offset of every sample, model by model."""
+    known = 0.0 if test.offset is None else test.offset
     return [
-        test.forward(coef.T) + test.spread(b) + (0.0 if known is None else known)
+        test.forward(coef.T) + test.spread(b) + known
         for coef, b in zip(coefs, intercepts, strict=True)
     ]
+
+
+def _shifted(rows: TaskData, places: Index, offset: Offset) -> StackedRows:
+    assert isinstance(rows, StackedRows)
+    known = 0.0 if rows.offset is None else rows.offset
+    added = offset(rows, places[rows.task_codes])
+    return replace(rows, offset=known + added, crossed=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,14 +172,14 @@ class DriftingError:
         found = []
         for coef, intercept in zip(coefs, intercepts, strict=True):
             levels = self.train.levels(coef, intercept)
-            there = self.score.with_offsets(partial(_levels_at, levels))
+
+            def offset(rows: StackedRows, codes: Index, at: Levels = levels) -> Array:
+                assert rows.time is not None
+                return at.at(codes, rows.time)[0]
+
+            there = self.score.with_offsets(offset)
             found.append(there(coef[np.newaxis], intercept[np.newaxis])[0])
         return np.array(found)
-
-
-def _levels_at(levels: Levels, rows: StackedRows, codes: Index) -> Array:
-    assert rows.time is not None
-    return levels.at(codes, rows.time)[0]
 
 
 def score_drifting(score: Score, train: DriftingRows) -> Score:
@@ -192,7 +194,7 @@ def score_drifting(score: Score, train: DriftingRows) -> Score:
 
 def score_given(score: Score, names: tuple[str, ...], effects: Array) -> Score:
     """Score of models that have these effects of crossed factors."""
-    if not isinstance(score, RowError | FamilyLoss | MeanAuc):
+    if not isinstance(score, RowScore):
         raise ValueError(
             "scoring must be None with crossed factors: other scorers do not see their "
             "levels."
@@ -204,7 +206,4 @@ def score_given(score: Score, names: tuple[str, ...], effects: Array) -> Score:
         assert levels is not None
         return levels.forward(effects)
 
-    if isinstance(score, RowError):
-        return score.with_offsets(offset)
-    assert isinstance(score.test, StackedRows)
-    return replace(score, test=_shifted(score.test, score.places, offset))
+    return score.with_offsets(offset)
