@@ -31,7 +31,7 @@ from priormtl.rendering import (
     join_words,
     spell_number,
 )
-from priormtl.selection import Calibration
+from priormtl.selection import mean_scores
 from priormtl.uncertainty import StandardErrors
 
 __all__ = [
@@ -211,10 +211,7 @@ class SearchSummary:
     @property
     def means(self) -> Array:
         """Mean of each candidate over the splits in which its score is defined."""
-        known = ~np.isnan(self.scores)
-        total = np.where(known, self.scores, 0.0).sum(axis=1)
-        number = known.sum(axis=1)
-        return np.where(number > 0, total / np.maximum(number, 1), np.nan)
+        return mean_scores(self.scores)
 
     @property
     def standard_error(self) -> float:
@@ -385,9 +382,17 @@ def summarize_fitted(
     """Show what a fit learned, with intervals where there are standard errors."""
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
-    features, crossed = _features(fitted, errors, z), fitted.crossed
-    search = None if fitted.search is None else summarize_search(fitted.search)
-    theta, calibration = None if model is None else model.theta, fitted.calibration
+    crossed, calibration = fitted.crossed, fitted.calibration
+    features, certificate, coef_error = _features(fitted, errors, z), None, None
+    if fitted.certificate is not None:
+        objective, gap, n_iter = fitted.certificate
+        relative = gap / objective if objective > 0 else gap
+        certificate = CertificateSummary(objective, gap, relative, n_iter)
+    if errors is not None:
+        coef_error, at = np.full((m, d), np.nan), errors.selected
+        coef_error[:, at] = errors.coef / fitted.units[at]
+    curves = {} if fitted.design is None else fitted.design.wiggles()
+    horizons = () if calibration is None else calibration.horizons.tolist()
     return ModelSummary(
         model=fitted.estimator,
         loss=fitted.loss,
@@ -400,10 +405,8 @@ def summarize_fitted(
         n_selected=len(features),
         named=fitted.design is not None,
         strengths=_strengths(fitted),
-        chosen_by=_chosen_by(fitted.search),
-        cv_score=None if fitted.search is None else _best_score(fitted.search),
-        scoring=None if fitted.search is None else _score_words(fitted.search.scoring),
-        certificate=_certificate(fitted),
+        **_searched(fitted.search),
+        certificate=certificate,
         features=features,
         tasks=_tasks(fitted, errors, z),
         outliers=None if outliers is None else tuple(outliers.tolist()),
@@ -414,10 +417,8 @@ def summarize_fitted(
         feature_names=fitted.names,
         coef=fitted.coef,
         own_coef=fitted.outliers and fitted.outliers.own_coef,
-        search=search,
         ties=_ties(fitted),
-        structures=() if search is None else search.compare_structures(),
-        statements=read_statements(fitted, theta),
+        statements=read_statements(fitted, None if model is None else model.theta),
         columns=tuple(_columns(fitted)),
         crossed=_crossed(fitted),
         is_stochastic=crossed is not None and crossed.is_stochastic,
@@ -425,19 +426,14 @@ def summarize_fitted(
         drift=_drift(fitted),
         intervals=calibration and QUESTION_WORDS[calibration.question],
         new_task_error=calibration and calibration.new_error,
-        horizons=_horizons(calibration),
-        wiggles=_wiggles(fitted),
+        horizons=tuple(HorizonSummary(h, e, c, int(n)) for h, e, c, n in horizons),
+        wiggles=frozenset(fitted.names[j] for at in curves.values() for j in at),
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
         noise=None if errors is None else float(errors.noise[0]),
-        coef_error=None if errors is None else _coef_error(fitted, errors),
+        coef_error=coef_error,
     )
-
-
-def _wiggles(fitted: Fitted) -> frozenset[str]:
-    groups = {} if fitted.design is None else fitted.design.wiggles()
-    return frozenset(fitted.names[j] for group in groups.values() for j in group)
 
 
 def _drift(fitted: Fitted) -> str | None:
@@ -447,14 +443,6 @@ def _drift(fitted: Fitted) -> str | None:
     sd, half_life = spell_number(fitted.drift.sd), spell_number(fitted.drift.half_life)
     unit = "" if fitted.span is None else f" in units of {fitted.span.column}"
     return f"standard deviation {sd}, half-life {half_life}{unit}"
-
-
-def _horizons(calibration: Calibration | None) -> tuple[HorizonSummary, ...]:
-    table = [] if calibration is None else calibration.horizons.tolist()
-    return tuple(
-        HorizonSummary(horizon, error, share, int(rows))
-        for horizon, error, share, rows in table
-    )
 
 
 WITH_GAPS = ", with gaps for "
@@ -546,13 +534,6 @@ def _levels(fitted: Fitted, z: float) -> Iterator[LevelSummary]:
             yield LevelSummary(one.column, level, effect, error, *ends)
 
 
-def _coef_error(fitted: Fitted, errors: StandardErrors) -> Array:
-    """Standard errors of all coefficients, in the units of X."""
-    found = np.full(fitted.shape, np.nan)
-    found[:, errors.selected] = errors.coef / fitted.units[errors.selected]
-    return found
-
-
 def _ties(fitted: Fitted) -> str | None:
     if fitted.model is None or fitted.task_prior is None:
         return None
@@ -575,13 +556,6 @@ def _strengths(fitted: Fitted) -> tuple[Strength, ...]:
     return tuple(Strength(name, size, tried[name]) for name, size in chosen.items())
 
 
-def _chosen_by(search: Search | None) -> str:
-    if search is None:
-        return "set by hand"
-    rule = ", within one standard error" if search.rule == "1se" else ""
-    return f"chosen among {len(search.result.scores)} on {search.n_splits} splits{rule}"
-
-
 SCORES = {  # of a search, by the name of its scoring
     "neg_mean_squared_error": "negative mean squared error",
     "neg_log_loss": "negative log-loss",
@@ -589,19 +563,33 @@ SCORES = {  # of a search, by the name of its scoring
 }
 
 
-def _score_words(scoring: str) -> str:
-    return SCORES.get(scoring, scoring)
-
-
-def _best_score(search: Search) -> float:
-    return float(search.table["mean_test_score"][search.best])
+def _searched(search: Search | None) -> dict[str, Any]:
+    """What a summary says of the search."""
+    if search is None:
+        nothing = dict.fromkeys(("cv_score", "scoring", "search"))
+        return {"chosen_by": "set by hand", **nothing}
+    rule = ", within one standard error" if search.rule == "1se" else ""
+    count, summary = len(search.result.scores), summarize_search(search)
+    return {
+        "chosen_by": f"chosen among {count} on {search.n_splits} splits{rule}",
+        "cv_score": float(search.table["mean_test_score"][search.best]),
+        "scoring": SCORES.get(search.scoring, search.scoring),
+        "search": summary,
+        "structures": summary.compare_structures(),
+    }
 
 
 def summarize_search(search: Search) -> SearchSummary:
     """Scores of all candidates; errors where the scoring is one."""
     table = search.table
     metric = {"task_auc": "AUC"}.get(search.scoring, search.scoring)
-    is_error = metric.startswith("neg_")
+    is_error, structures = metric.startswith("neg_"), tuple[str, ...]()
+    if choices := [name for name in STRUCTURES if name in table["params"][0]]:
+        # What was chosen among, in words, for each candidate.
+        structures = tuple(
+            ", ".join(spell_choice(name, one[name]) for name in choices)
+            for one in table["params"]
+        )
     scores = np.stack(
         [table[f"split{k}_test_score"] for k in range(search.n_splits)], axis=1
     )
@@ -615,7 +603,7 @@ def summarize_search(search: Search) -> SearchSummary:
         },
         -scores if is_error else scores,
         search.best,
-        _candidate_structures(table["params"]),
+        structures,
     )
 
 
@@ -644,31 +632,12 @@ STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
 }
 
 
-def _candidate_structures(params: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What cross-validation chose among, in words, for each candidate."""
-    if not any(name in params[0] for name in STRUCTURES):
-        return ()
-    found = []
-    for part in params:
-        words = [spell_choice(name, part[name]) for name in STRUCTURES if name in part]
-        found.append(", ".join(words))
-    return tuple(found)
-
-
 def spell_choice(name: str, value: Any) -> str:
     """One part of a structure in words."""
     if name == "crossed":
         columns = join_words(value)
         return f"effects of each {columns}" if columns else "no crossed factors"
     return STRUCTURES[name].get(value, f"{name}={value}")
-
-
-def _certificate(fitted: Fitted) -> CertificateSummary | None:
-    if fitted.certificate is None:
-        return None
-    objective, gap, n_iter = fitted.certificate
-    relative = gap / objective if objective > 0 else gap
-    return CertificateSummary(objective, gap, relative, n_iter)
 
 
 def _task_weight(fitted: Fitted) -> Array:
