@@ -72,7 +72,7 @@ from priormtl.priors import (
     laplacian,
 )
 from priormtl.priors.graphs import Laplacian
-from priormtl.problem import Problem, QuadraticPrior, no_relations
+from priormtl.problem import Certificate, Problem, QuadraticPrior, no_relations
 from priormtl.reml import (
     COMMON,
     Drift,
@@ -832,10 +832,10 @@ class Posed(NamedTuple):
         problem, coef = self.problem, None
         if problem.lam > 0 and self.model.penalty != "l21":
             before = self._settle(known)
-            if not before.certificate.gap < known.certificate.gap:
+            doubtful = known.certificate.is_uncertain
+            if not (doubtful or before.certificate.gap < known.certificate.gap):
                 return self, known
-            accepted = solver.accepts(problem, before.certificate)
-            reason = StopReason.GAP if accepted else known.reason
+            reason = _reason(solver, problem, before.certificate, known.reason)
             return self, replace(before, n_iter=known.n_iter, reason=reason)
         if problem.lam > 0:
             smooth, method = problem.with_strengths(lam=0.0), Newton()
@@ -857,12 +857,18 @@ class Posed(NamedTuple):
         if found.certificate.rounding > limit and gap <= found.certificate.gap:
             best = before
         certificate = best.certificate._replace(dual=dual)
-        accepted = solver.accepts(problem, certificate)
-        reason = StopReason.GAP if accepted else found.reason
-        converged = {StopReason.GAP, StopReason.ROUNDING}
-        if not accepted and reason in converged:
-            reason = StopReason.STALLED  # that was said of one run alone
+        reason = _reason(solver, problem, certificate, found.reason)
         return self, replace(best, certificate=certificate, reason=reason)
+
+
+def _reason(
+    solver: Solver, problem: Problem, certificate: Certificate, said: StopReason
+) -> StopReason:
+    """Why a solution ends that was certified again, after what was said of its run."""
+    if solver.accepts(problem, certificate):
+        return StopReason.GAP
+    converged = said in (StopReason.GAP, StopReason.ROUNDING)
+    return StopReason.STALLED if converged else said
 
 
 def with_effects(data: StackedRows, term: CrossedTerm) -> StackedRows:

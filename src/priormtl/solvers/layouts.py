@@ -26,7 +26,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl._numerics import VANISHING, Operator, conjugate_gradients
+from priormtl._numerics import EPS, VANISHING, Operator, conjugate_gradients
 from priormtl.problem import NormalForm, SampleForm
 from priormtl.solvers.block_newton import Sweeps
 from priormtl.solvers.blocks import BlockQuadratic
@@ -360,7 +360,13 @@ class SharedBlock:
             return lambda r: basis @ ((basis.T @ r @ vectors) / stiffness) @ vectors.T
         seen = rows.tie * self.graph.degree.mean()
         bent = block + np.diag(rows.bend + seen)
-        factor = cho_factor(bent, lower=True, overwrite_a=True, check_finite=False)
+        try:
+            factor = cho_factor(bent, lower=True, check_finite=False)
+        except np.linalg.LinAlgError:  # Gram matrices of features far from zero
+            values, basis = np.linalg.eigh(bent)
+            floor = EPS * len(values) * float(np.abs(values).max())
+            stiffness = np.maximum(values, floor)[:, np.newaxis]
+            return lambda r: basis @ ((basis.T @ r) / stiffness)
         return lambda r: cho_solve(factor, r, check_finite=False)
 
     def _block(self, rows: ActiveRows) -> Array:
