@@ -371,6 +371,8 @@ class FamilyFit(WithoutForms):
             means = self.data.task_sums(self.data.weight * known)
             start = self._null_scores - means / self.data.task_weight
         point = FamilyEvaluation(self, coef, scores, start)
+        if not np.all(np.isfinite(point.eta)):
+            return point  # of a run that diverges, as its value tells
         last = np.inf
         for _ in range(100):
             slope = point.intercept_slope

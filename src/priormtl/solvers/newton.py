@@ -96,6 +96,8 @@ def _refine(problem: Problem, penalty: L21, point: Point) -> Point:
     held = (start.coef == 0) & (smooth.free_gradient(start) == 0)
     coef = np.zeros(problem.shape)
     coef[rows] = start.coef + solve_along(smooth, start, ~held)
+    if not np.all(np.isfinite(coef)):
+        return point  # features so far from zero that their curvature has no digits
     if problem.constraints is not None:
         coef = problem.constraints.project(coef)
     return _search(problem, point, coef)
