@@ -379,8 +379,10 @@ class FamilyFit(WithoutForms):
             if np.all(np.abs(slope) <= 1e-14 * self._units):
                 break
             # With strong ties rounding is larger: a slope that no longer falls.
-            size = float(np.max(np.abs(slope) / np.maximum(self._units, TINY)))
-            if 0.5 * last < size < 1e-11:
+            units = np.maximum(self._units, TINY)
+            size = float(np.max(np.abs(slope) / units))
+            noise = 8.0 * float(np.max(self._tie_rounding(point.b) / units))
+            if 0.5 * last < size < max(1e-11, noise):
                 break
             last = size
             closer = self._newton_step(point, slope)
@@ -586,15 +588,16 @@ class FamilyFit(WithoutForms):
         if self.intercepts.are_fixed:
             return np.zeros(self.shape)
         terms = self.data.weight * (np.abs(at.slopes) + at.bends)
-        hidden, graph = (
-            EPS * (self._units + self.data.task_sums(terms)),
-            self.intercepts.graph,
-        )
-        if graph is not None:
-            stiff = 2.0 * self.intercepts.tie_strength * graph.degree
-            hidden = hidden + EPS * stiff * np.abs(at.b)
-        slope = np.abs(at.intercept_slope)
-        return np.asarray(np.abs(self.means) * (slope + hidden))
+        hidden = EPS * (self._units + self.data.task_sums(terms))
+        slope = np.abs(at.intercept_slope) + hidden + self._tie_rounding(at.b)
+        return np.asarray(np.abs(self.means) * slope)
+
+    def _tie_rounding(self, b: Array) -> Array:
+        """What rounding hides of the slope of ties between intercepts (m,)."""
+        graph = self.intercepts.graph
+        if graph is None:
+            return np.zeros(len(b))
+        return EPS * 2.0 * self.intercepts.tie_strength * graph.degree * np.abs(b)
 
     @cached_property
     def means(self) -> Array:

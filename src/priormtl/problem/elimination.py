@@ -201,10 +201,16 @@ class Elimination:
             inverses[level.nodes] = turned @ factors
             place[level.nodes] = np.arange(len(level.nodes))
             own = place[level.own.index]
-            half[level.edges] = factors[own] @ links[level.edges]
-            gains[level.edges] = turned[own] @ half[level.edges]
-            here = half[level.edges]
-            level.other.subtract(pivots, here.swapaxes(1, 2) @ here)
+            if level is self.levels[0] and tie.ndim == 1:  # links are diagonal still
+                links_here = np.diagonal(links[level.edges], axis1=1, axis2=2)
+                half[level.edges] = factors[own] * links_here[:, np.newaxis]
+                here = inverses[level.nodes][own] * links_here[:, np.newaxis]
+                gains[level.edges] = here
+                level.other.subtract(pivots, links_here[:, :, np.newaxis] * here)
+            else:
+                half[level.edges] = here = factors[own] @ links[level.edges]
+                gains[level.edges] = turned[own] @ here
+                level.other.subtract(pivots, here.swapaxes(1, 2) @ here)
             left, right = half[level.left.index], half[level.right.index]
             level.across.subtract(links, left.swapaxes(1, 2) @ right)
         return Factor(self, inverses, gains, log_determinant, least)

@@ -48,7 +48,6 @@ nothing of the final one: intervals are made of residuals alone.
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -226,8 +225,7 @@ def refit_folds(
             if trial.train is None:
                 solution = solver.solve(posed.problem, posed.start)
             else:
-                rough = replace(solver, tol=max(solver.tol, 1e-4))
-                posed, solution = posed.fit(rough, trial.train)
+                posed, solution = posed.fit(solver.rough(), trial.train)
             coef = solution.coef
             if np.isfinite(own):
                 strength = own if told else None

@@ -566,6 +566,7 @@ def _run_path(
     problem = posed.problem.with_strengths(lam=1.0, theta=theta, epsilon=epsilon)
     start = posed._replace(problem=problem.with_strengths(lam=0.0)).start
     if start is not None and not lams.any():
+        solver = solver.rough()
         solutions = [solver.solve(problem.with_strengths(lam=0.0), start)] * len(lams)
     else:
         solutions = solver.path(problem, lams[order])

@@ -1,6 +1,7 @@
 """Solver: how problems are solved, as a value: method, tolerance, limits."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 from priormtl._arrays import Array
 from priormtl._numerics import HIDDEN
@@ -55,6 +56,14 @@ class Solver:
             idle = 10 if solves else 30
             rules.insert(3, no_progress(idle, self.tol))
         return rules
+
+    def rough(self) -> Self:
+        """Solver of models that are there to be scored.
+
+        They may start at the optimum of all rows, which knows those held out: what is
+        left of that must be far below the differences between scores.
+        """
+        return replace(self, tol=max(self.tol, 1e-5))
 
     def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
         method = self.choose(problem)
