@@ -48,6 +48,14 @@ def bounded_exp(eta: Array) -> Array:
     return np.exp(np.minimum(eta, 500.0))
 
 
+def densify_small(data: TaskData) -> TaskData:
+    """Sparse features as dense ones where they are few: these can be centred."""
+    # 2 MB: beyond, products with zeros cost more than sparse formats.
+    if issparse(data.X) and data.X.shape[0] * data.X.shape[1] <= 2**18:
+        return data.with_matrix(data.X.toarray())
+    return data
+
+
 class Family(ABC):
     """Loss of one row as a function of its score η; methods work on arrays."""
 
@@ -193,6 +201,7 @@ class Family(ABC):
                 f"{self.name} loss needs raw samples, got {type(data).__name__}: "
                 "statistics suffice for squared loss only."
             )
+        data = densify_small(data)
         # Cells that were not measured have no weight; any valid target will do.
         data = replace(data, y=np.where(data.weight > 0, data.y, 1.0))
         if isinstance(intercepts, FreeIntercepts):

@@ -33,7 +33,12 @@ from priormtl.data import (
     condense,
     shift_samples,
 )
-from priormtl.losses.family import Family, FamilyEvaluation, FamilyFit
+from priormtl.losses.family import (
+    Family,
+    FamilyEvaluation,
+    FamilyFit,
+    densify_small,
+)
 from priormtl.losses.intercepts import FreeIntercepts, Intercepts, TiedIntercepts
 from priormtl.losses.squared import SquaredFit
 from priormtl.priors.graphs import Laplacian
@@ -210,6 +215,9 @@ class Multinomial(Family):
                 f"multinomial loss needs rows with one task label each: got "
                 f"{type(data).__name__}."
             )
+        small = densify_small(data)
+        assert isinstance(small, StackedRows)
+        data = small
         zero = np.zeros(data.shape[::-1])
         points = zero if shift is None else zero + shift
         if isinstance(intercepts, FreeIntercepts):

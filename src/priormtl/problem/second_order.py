@@ -288,7 +288,7 @@ def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array
     hidden = np.finfo(LONG).eps * sum(A.shape) * float(np.linalg.norm(rest))
     noise += hidden * np.linalg.norm(inverse)
     reach = np.linalg.norm(Q[: len(data.A)], axis=1)
-    return float(np.sqrt(square + along**2) + noise), reach
+    return float(np.hypot(np.sqrt(square), along) + noise), reach
 
 
 def _squared_rows(fit: SquaredFit, point: "Point", basis: Array) -> tuple[_Rows, Array]:
