@@ -24,7 +24,12 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array
-from priormtl.checks import check_choice, check_jobs, check_outlier_strengths
+from priormtl.checks import (
+    check_choice,
+    check_jobs,
+    check_outlier_strengths,
+    is_word,
+)
 from priormtl.data import (
     StackedRows,
     Table,
@@ -94,7 +99,6 @@ from priormtl.selection import (
     deal_rows,
     divide,
     fit_outliers,
-    is_word,
     leave_one_out,
     missing_tasks,
     normal_calibration,
@@ -199,13 +203,14 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 data = data._replace(with_levels=with_levels)
             else:
                 data = divide_rows(table, rows)
-            question = self._question(table)
+            usual = "rows" if table.time is None else "later"
+            question = self._question(table) or usual
             posed, candidate = self._search_and_fit(data, root)
             self._hold_out(table, splits)
             held_out = self.fitted_.held_out
             if held_out is not None and held_out.history.any():
                 self._remember(table, self._scores(X, task)[0])
-            if question != self._question(table, "auto"):
+            if question != usual:
                 self._calibrate_for(question, table, posed, candidate)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -244,9 +249,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         alone = int(np.count_nonzero(counts == 1))
         if alone <= 0.1 * int(counts.sum()):  # few: let them train
             return False
-        if (
-            self._family is not None
-        ):  # ties must outweigh faint rows, but not all others
+        if self._family is not None:  # ties outweigh faint rows, but not all others
             return is_word(self.ties, "adaptive")
         # Gram matrices of up to 32 MB may stand for rows.
         return len(counts) * table.X.shape[1] ** 2 <= 2**22
@@ -319,10 +322,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts have no finite best value in a training part."""
-        family, unties = (
-            self._family,
-            self.fit_intercept == "auto" and self.task_prior is None,
-        )
+        unties = self.fit_intercept == "auto" and self.task_prior is None
+        family = self._family
         if family is not None and (self.fit_intercept is True or unties):
             refuse_flat_tasks(train, family, f" in the training part of split {number}")
 
@@ -526,20 +527,16 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         history = known._replace(weights=held_out.history)
         self.fitted_ = replace(self.fitted_, history=history)
 
-    def _question(self, table: Table, calibrate: str | None = None) -> str:
-        """For which rows intervals hold; the folds of the search decide by default."""
-        asked = check_choice(
-            "calibrate", calibrate or self.calibrate, ("auto", *QUESTIONS)
-        )
+    def _question(self, table: Table) -> str | None:
+        """For which rows intervals are to hold; None: the folds decide."""
+        asked = check_choice("calibrate", self.calibrate, ("auto", *QUESTIONS))
         if asked == "later" and table.time is None:
             raise ValueError(
                 'calibrate="later" needs the column of time: got time=None.'
             )
         if asked == "tasks" and len(table.tasks) < 2:
             raise ValueError('calibrate="tasks" needs two tasks or more: got one.')
-        if asked != "auto":
-            return asked
-        return "rows" if table.time is None else "later"
+        return None if asked == "auto" else asked
 
     def _calibrate_for(
         self, question: str, table: Table, posed: Posed, candidate: Candidate

@@ -91,7 +91,8 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         weight = None if sample_weight is None else read_targets(sample_weight)
         score: Callable[..., float] = r2_score
         if self._family is not None:
-            family = self._fitted_family
+            known = self.fitted_.model  # with the dispersion of the fit
+            family = None if known is None else known.family
             assert family is not None
             score = partial(deviance_explained, family)
         if prediction.ndim == 1:
@@ -102,12 +103,6 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
             pair = target[rows, i], prediction[rows, i]
             scores.append(score(*pair, sample_weight=own))
         return float(np.mean(scores))
-
-    @property
-    def _fitted_family(self) -> Family | None:
-        """The family with the dispersion of the fit."""
-        known = self.fitted_.model
-        return None if known is None else known.family
 
     def _check_targets(self, y: object) -> np.ndarray:
         is_array = isinstance(y, np.ndarray)
@@ -464,9 +459,8 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         if self.task is not None or np.ndim(y) != 1:
             return None
         self._need_rows("fit to rows on a device")
-        if self._family is not None or self.exposure is not None:
-            return None
-        if self.offset is not None:
+        known = self.exposure, self.offset
+        if self._family is not None or known != (None, None):
             return None
         found = summarize(X, y, task, sample_weight, device=self.device)
         weight = np.ones(1) if sample_weight is None else host_array(sample_weight)
@@ -573,7 +567,11 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         >>> model.fit_source(ds.dataset(rows), task="t", target="y").coef_.round(6)
         array([[1.]])
         """
-        self._refuse_offsets("fit_source")
+        if self.exposure is not None or self.offset is not None:
+            raise ValueError(
+                "exposure and offset must be None for fit_source, which reads features "
+                "only. Use fit with a data frame."
+            )
         if self._family is not None:
             rows = read_source_rows(source, schema, where=where, model=self, **columns)
             fitted: Self = fit_rows(self, rows)
@@ -583,13 +581,6 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
             source, schema, where=where, shards=shards, model=self, **columns
         )
         return self.fit_statistics(summary.whole)
-
-    def _refuse_offsets(self, method: str) -> None:
-        if self.exposure is not None or self.offset is not None:
-            raise ValueError(
-                f"exposure and offset must be None for {method}, which reads features "
-                "only. Use fit with a data frame."
-            )
 
     def partial_fit(
         self, X: object, y: object, *, task: object = None, sample_weight: object = None

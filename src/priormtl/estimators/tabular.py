@@ -197,8 +197,7 @@ class TabularPipeline(Pipeline):
             The same model; see :meth:`MultiTaskRegressor.update`.
         """
         check_is_fitted(self)
-        for _, step in self.steps[:-1]:
-            X = step.transform(X)
+        X = self[:-1].transform(X)
         self.steps[-1][1].update(X, y)
         return self
 
@@ -220,8 +219,7 @@ class TabularPipeline(Pipeline):
             :meth:`MultiTaskRegressorCV.predict_interval`.
         """
         check_is_fitted(self)
-        for _, step in self.steps[:-1]:
-            X = step.transform(X)
+        X = self[:-1].transform(X)
         return np.asarray(self.steps[-1][1].predict_interval(X, coverage=coverage))
 
 

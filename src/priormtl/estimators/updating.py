@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.sparse import issparse
 
-from priormtl._arrays import Array, Index
-from priormtl.conditional import MOST_CURVATURES, Conditional
+from priormtl._arrays import Array
+from priormtl.conditional import MOST_CURVATURES
 from priormtl.data import encode_labels, host_array, read_targets
 from priormtl.fitted import Fitted, task_array
 
@@ -54,7 +54,11 @@ def update_fitted(
     new = [label for label in plain if label not in place]
     place |= {label: len(fitted.tasks) + k for k, label in enumerate(new)}
     positions = np.array([place[label] for label in plain], dtype=np.intp)[codes]
-    given = _grow(given, len(new))
+    k = given.right.shape[1]  # nothing is known of new tasks
+    given = given._replace(
+        curvature=np.concatenate([given.curvature, np.zeros((len(new), k, k))]),
+        right=np.concatenate([given.right, np.zeros((len(new), k))]),
+    )
     family = None if fitted.model is None else fitted.model.family
     variances = {}
     for i in np.unique(positions):
@@ -93,7 +97,8 @@ def update_fitted(
         calibration = fitted.calibration.with_tasks(np.array(spread))
         grown = replace(grown, calibration=calibration)
     if time is not None and fitted.span is not None:
-        ends = _latest(fitted.span.ends, len(new), positions, time)
+        ends = np.concatenate([fitted.span.ends, np.full(len(new), -np.inf)])
+        np.maximum.at(ends, positions, time)
         grown = replace(grown, span=fitted.span._replace(ends=ends))
     if time is not None and fitted.history is not None:
         scores = known + np.sum(rows * coef[positions], axis=1) + intercept[positions]
@@ -118,25 +123,9 @@ def _read_targets(model: "LinearMultiTask", y: Any) -> Array:
     return np.where(found == classes[0, 1], 1.0, -1.0)
 
 
-def _grow(given: Conditional, count: int) -> Conditional:
-    """The same with further tasks of which nothing is known."""
-    k = given.right.shape[1]
-    return given._replace(
-        curvature=np.concatenate([given.curvature, np.zeros((count, k, k))]),
-        right=np.concatenate([given.right, np.zeros((count, k))]),
-    )
-
-
 def _extend(
     values: Array | None, count: int, fill: float, added: Any = 0.0
 ) -> Array | None:
     if values is None:
         return None
     return np.concatenate([values, np.full(count, fill)]) + added
-
-
-def _latest(ends: Array, count: int, codes: Index, time: Array) -> Array:
-    """Last time of each task after further rows."""
-    latest = np.concatenate([ends, np.full(count, -np.inf)])
-    np.maximum.at(latest, codes, time)
-    return latest

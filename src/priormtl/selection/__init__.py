@@ -80,7 +80,6 @@ from priormtl.selection.structure import (
     Grid,
     Strengths,
     Structure,
-    is_word,
     open_choices,
     read_lams,
 )

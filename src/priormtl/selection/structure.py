@@ -34,7 +34,6 @@ __all__ = [
     "Grid",
     "Strengths",
     "Structure",
-    "is_word",
     "open_choices",
     "read_lams",
 ]
