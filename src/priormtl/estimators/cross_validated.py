@@ -321,19 +321,49 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         return find_family(family.name, self._dispersion)
 
     def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if free intercepts have no finite best value in a training part."""
+        """Fail if a training part lacks a class, or has no finite free intercepts."""
+        if self._n_classes > 2:
+            assert isinstance(self, ClassificationTasks)
+            seen = np.unique(train.y[train.weight > 0])
+            if len(seen) < self._n_classes:
+                absent = np.setdiff1d(np.arange(self._n_classes), seen)[:5]
+                raise FoldsError(
+                    "cv must leave rows of every class in every training part: split "
+                    f"{number} trains without {self._classes[0, absent].tolist()}."
+                )
         unties = self.fit_intercept == "auto" and self.task_prior is None
-        family = self._family
-        if family is not None and (self.fit_intercept is True or unties):
+        if self._family is not None and (self.fit_intercept is True or unties):
+            self._refuse_free(train, number)
+
+    def _refuse_free(self, train: TaskData, number: int) -> None:
+        """Fail if free intercepts of some tasks have no finite best value."""
+        if isinstance(self, ClassificationTasks):
+            refuse_lone_classes(train, number, self._n_classes)
+        elif (family := self._family) is not None:
             refuse_flat_tasks(train, family, f" in the training part of split {number}")
 
     @property
     def _scores_by_default(self) -> bool:
         return self.scoring is None
 
-    @abstractmethod
     def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         """Default score on held-out rows."""
+        data, places = test.to_tasks(), task_places(test.tasks, tasks)
+        family, K = self._family, self._n_classes
+        if K > 2:
+            assert isinstance(data, StackedRows)
+            places = (len(tasks) * np.arange(K)[:, np.newaxis] + places).ravel()
+            data = ClassRows.of(data, K)  # class after class
+        if family is not None:
+            if self._dispersion is not None:
+                family = find_family(family.name, self._dispersion) or family
+            return FamilyLoss(data, places, family)
+        by_statistics = self._scores_from_statistics and statistics_pay(data)
+        if by_statistics and test.crossed is None and test.time is None:
+            held_out = condense(data)
+            assert isinstance(held_out, TaskStatistics)
+            return StatisticsError(align_tasks(held_out, tuple(tasks)))
+        return RowError(data, places)
 
     @abstractmethod
     def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
@@ -469,10 +499,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                     if len(missing):
                         return False
                     assert isinstance(train, TaskData)
-                    if isinstance(self, ClassificationTasks):
-                        refuse_lone_classes(train, 0, self._n_classes)
-                    else:
-                        refuse_flat_tasks(train, self._family)
+                    self._refuse_free(train, 0)
             except ValueError:
                 return False
             return True
@@ -659,7 +686,7 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
         With tied intercepts, features are also centred. ``coef_`` and ``intercept_``
         are always in the units of X.
     feature_prior, penalty, feature_weights, solver, tol, max_iter, task, \
-unseen_tasks, loss, dispersion, exposure, offset
+unseen_tasks, loss, dispersion, exposure, offset, crossed
         See :class:`MultiTaskRegressor`. Everything that is estimated from data, such
         as scales, ties and correlations, is estimated on each training part separately.
     outlier_tasks : bool, default=False
@@ -685,11 +712,6 @@ unseen_tasks, loss, dispersion, exposure, offset
         tasks, or rows of new tasks. "auto": "later" with ``time``, else "rows"; in both
         cases new tasks have wider intervals. "tasks" holds out whole tasks to make sure
         of these.
-    crossed : str or list of str, optional
-        Columns of X, a data frame, whose levels have effects of their own in all
-        tasks, shrunk to zero, such as the teacher of pupils in many schools. Their
-        variances are estimated by REML. Levels that are new or missing in prediction
-        have no effect.
 
     Attributes
     ----------
@@ -882,18 +904,6 @@ outlier_tasks_, crossed_effects_, crossed_sd_
         own = "neg_mean_squared_error" if family is None else family.scoring[0]
         return self.scoring is None or self.scoring == own
 
-    def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
-        data = test.to_tasks()
-        if self._family is not None:
-            family = find_family(self._family.name, self._dispersion)
-            assert family is not None
-            return FamilyLoss(data, task_places(test.tasks, tasks), family)
-        if test.crossed is None and test.time is None and statistics_pay(data):
-            held_out = condense(data)
-            assert isinstance(held_out, TaskStatistics)
-            return StatisticsError(align_tasks(held_out, tuple(tasks)))
-        return RowError(data, task_places(test.tasks, tasks))
-
     def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         shell = self._fixed(1.0, 1.0, 1.0)
         return bind_scorer(self.scoring, shell, test, tasks, test.y)
@@ -949,17 +959,6 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, crossed_effects_, cross
 
     _takes_several: ClassVar[bool] = True
 
-    def _score_rows(self, test: Table, tasks: Sequence[Hashable]) -> Score:
-        data, places = test.to_tasks(), task_places(test.tasks, tasks)
-        family, K = self._family, self._n_classes
-        if family is None:
-            return RowError(data, places)
-        if K == 2:
-            return FamilyLoss(data, places, family)
-        assert isinstance(data, StackedRows)
-        firsts = len(tasks) * np.arange(K)[:, np.newaxis]  # class after class
-        return FamilyLoss(ClassRows.of(data, K), (firsts + places).ravel(), family)
-
     def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         if isinstance(self.scoring, str) and self.scoring == "task_auc":
             if self._n_classes > 2:
@@ -976,17 +975,3 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, crossed_effects_, cross
         assert isinstance(shell, MultiTaskClassifier)
         shell._set_classes(self._classes)
         return bind_scorer(self.scoring, shell, test, tasks, targets)
-
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if intercepts of logistic loss have no finite best value."""
-        if self._n_classes > 2:
-            seen = np.unique(train.y[train.weight > 0])
-            if len(seen) < self._n_classes:
-                absent = np.setdiff1d(np.arange(self._n_classes), seen)[:5]
-                raise FoldsError(
-                    "cv must leave rows of every class in every training part: split "
-                    f"{number} trains without {self._classes[0, absent].tolist()}."
-                )
-        unties = self.fit_intercept == "auto" and self.task_prior is None
-        if self._family is not None and (self.fit_intercept is True or unties):
-            refuse_lone_classes(train, number, self._n_classes)
