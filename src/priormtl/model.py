@@ -167,6 +167,12 @@ class Model:
                     'device must be None with penalty="nuclear": '
                     f'got {self.device!r}. Use penalty="l21".'
                 )
+        if self.n_classes > 2:
+            unless = f"with {self.n_classes} classes. Use one_vs_rest for binary tasks."
+            if self.penalty == "nuclear":
+                raise ValueError(f'penalty must be "l21" {unless}')
+            if self.device is not None:
+                raise ValueError(f"device must be None {unless}")
         checked["feature_prior"] = as_feature_prior(self.feature_prior)
         checked["task_prior"] = as_task_prior(self.task_prior)
         self.__dict__.update(checked)
@@ -226,21 +232,12 @@ class Model:
                 model = replace(self, weight_unit=unit)
             coupling = model._couple(source, data.tasks, resolved, start)
         graph, ties, prior, strength, estimate = coupling
-        common = (*self.common, *np.flatnonzero(np.isinf(ties)).tolist())
-        classes = self.n_classes if self.n_classes > 2 else 1
-        constraints = _constraints(prior, common, d, classes)
+        if self.n_classes > 2:
+            graph = by_class(graph, self.n_classes)
+        quadratic, constraints = self._priors(prior, graph, ties, scale, data.tasks)
         if constraints is not None:
             ties = np.where(constraints.common, np.inf, ties)
-        if self.n_classes > 2:
-            self._check_classes()
-            graph = by_class(graph, self.n_classes)
-        quadratic = self._quadratic(prior, graph, ties, scale, data.tasks)
         fit = self._bind(source, graph, strength, centre)
-        if self.penalty == "nuclear" and constraints is not None:
-            raise ValueError(
-                'penalty must be "l21" where feature_prior states signs or common '
-                "effects: the nuclear norm does not see single features."
-            )
         l21 = L21(weights, constraints)
         penalty = Nuclear() if self.penalty == "nuclear" else l21
         problem = Problem(fit, quadratic, penalty, self.lam)
@@ -284,7 +281,7 @@ class Model:
         start: Ties | None,
     ) -> "Coupling":
         """How tasks are tied: as the model says, or by REML."""
-        graph, d = laplacian(self._task_prior(tasks), tasks), source.shape[0]
+        graph, d = self._graph(tasks), source.shape[0]
         uniform = isinstance(self.ties, str) and self.ties == "uniform"
         given = None if uniform else check_ties(self.ties, d)
         ties = np.ones(d) if given is None or isinstance(given, str) else given
@@ -361,7 +358,7 @@ class Model:
         """The model, if REML estimates ties to the mean; else one with such ties."""
         adapts = is_word(self.ties, "adaptive") or self.intercept_strength == "adaptive"
         if adapts and self.fit_intercept == "tied":
-            graph = laplacian(self._task_prior(tasks), tasks)
+            graph = self._graph(tasks)
             if graph.one_group > 0 or graph.m == 1:
                 return self
         return replace(
@@ -372,43 +369,51 @@ class Model:
             intercept_strength="adaptive",
         )
 
-    def _task_prior(self, tasks: Sequence[Hashable]) -> TaskPrior | None:
-        """Task prior of these tasks."""
+    def _graph(self, tasks: Sequence[Hashable]) -> Laplacian:
+        """Laplacian of the ties between these tasks."""
         prior = self.task_prior
         if prior is not None and self.allows_absent_tasks:
             prior = prior.restrict(tasks)
-        return prior
+        return laplacian(prior, tasks)
 
-    def _check_classes(self) -> None:
-        """Fail where models of more than two classes are not offered."""
-        unless = f"with {self.n_classes} classes. Use one_vs_rest for binary tasks."
-        if self.penalty == "nuclear":
-            raise ValueError(f'penalty must be "l21" {unless}')
-        if self.device is not None:
-            raise ValueError(f"device must be None {unless}")
-
-    def _quadratic(
+    def _priors(
         self,
         prior: FeaturePrior | None,
         graph: Laplacian,
         ties: Array,
         scale: Array,
         tasks: Sequence[Hashable],
-    ) -> QuadraticPrior:
-        """Relations of features and ties of tasks in units of the fit."""
-        D, target, ridge = no_relations(len(scale)), None, None
+    ) -> tuple[QuadraticPrior, RowConstraints | None]:
+        """Relations of features and ties of tasks in units of the fit; constraints.
+
+        The latter are signs and common effects, those of the structure included.
+        """
+        d, K = len(scale), self.n_classes if self.n_classes > 2 else 1
+        D, target, ridge, signs = no_relations(d), None, None, None
+        common = np.isinf(ties)
+        common[list(self.common)] = True
         if prior is not None:
-            ridge = prior.ridge(len(scale))
+            signs, ridge = prior.signs(d), prior.ridge(d)
+            common[list(prior.common_features)] = True
             D, targets = prior.rows_in_units(scale, tasks)
             target = None if targets is None else targets.values
-            if target is not None and self.n_classes > 2:
-                # Known values hold for every class.
-                shape = target.shape[0], len(tasks)
-                target = np.tile(np.broadcast_to(target, shape), self.n_classes)
-        weighted = None if np.all(ties == 1.0) else np.where(ties < np.inf, ties, 0.0)
-        return QuadraticPrior(
-            D, graph, self.theta, self.epsilon, weighted, target, ridge
-        )
+            if target is not None and K > 1:  # known values hold for every class
+                target = np.tile(np.broadcast_to(target, (len(target), len(tasks))), K)
+        constraints = None
+        if signs is not None or common.any():
+            signs = np.zeros(d) if signs is None else signs * 1.0
+            constraints = RowConstraints(signs, common, K)
+        if self.penalty == "nuclear" and constraints is not None:
+            raise ValueError(
+                'penalty must be "l21" where feature_prior states signs or common '
+                "effects: the nuclear norm does not see single features."
+            )
+        weighted = None
+        if not np.all((ties == 1.0) & ~common):
+            weighted = np.where(common, 0.0, ties)
+        strengths = self.theta, self.epsilon
+        quadratic = QuadraticPrior(D, graph, *strengths, weighted, target, ridge)
+        return quadratic, constraints
 
     def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
@@ -488,21 +493,6 @@ class Model:
             rows = replace(source, y=np.where(source.y == k, 1.0, -1.0))
             found.append(binary._estimate(rows, graph, prior, None, slopes=slopes))
         return join_classes(found)
-
-
-def _constraints(
-    prior: FeaturePrior | None, common: Sequence[int], d: int, classes: int
-) -> RowConstraints | None:
-    """Signs and common effects, those of the model's structure included."""
-    signs, same = None, np.zeros(d, dtype=bool)
-    if prior is not None:
-        signs = prior.signs(d)
-        same[list(prior.common_features)] = True
-    same[list(common)] = True
-    if signs is None and not same.any():
-        return None
-    signs = np.zeros(d) if signs is None else signs * 1.0
-    return RowConstraints(signs, same, classes)
 
 
 def find_families(
