@@ -15,6 +15,7 @@ EPS = float(np.finfo(np.float64).eps)  # from 1 to the next double
 # Relative error of sums: n terms are off by n · EPS / 2 at worst, and by about its root
 # in practice (Higham, "Accuracy and Stability of Numerical Algorithms", section 4.2).
 ROUNDING = 8.0 * EPS
+CONSTANT = 1e-14  # deviation of equal numbers from their mean, over the mean
 TINY = 1e-300  # keeps a divisor from zero: its inverse is still finite
 LARGEST = 1e100  # squares of larger numbers, summed, leave the range of doubles
 # Pivots and eigenvalues, relative to the largest, that count as zero: products of Gram

@@ -37,6 +37,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import CONSTANT, TINY
 from priormtl.checks import check_row_weights, check_ties, is_word
 from priormtl.data import Block, Chunk, Sums, Tasks, compress
 from priormtl.losses import Family
@@ -57,8 +58,6 @@ from priormtl.reml import (
 
 __all__ = ["PartitionedFit", "TaskTable", "fit_tasks", "refusal"]
 
-CONSTANT = 1e-14  # deviation of a constant column, of its mean
-TINY = 1e-300
 MOST_STEPS = 100
 
 
@@ -155,7 +154,7 @@ def _solve_family(shared: Shared, chunk: Chunk, family: Family) -> Solved:
             moved = np.matmul(scaled, (new - unknown)[:, :, np.newaxis])[:, :, 0]
         longest = np.where(data.weight > 0, np.abs(moved), 0.0).max(axis=1)
         # All families have |f‴| ≤ f″ (see `losses.family`).
-        share = np.log1p(longest) / np.maximum(longest, 1e-300)
+        share = np.log1p(longest) / np.maximum(longest, TINY)
         share = np.where(longest > 0, share, 1.0)[:, np.newaxis]
         unknown += share * (new - unknown)
         apart += share * moved

@@ -15,6 +15,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl._numerics import CONSTANT
 from priormtl.checks import check_choice, check_outlier_strength
 from priormtl.conditional import Conditional
 from priormtl.data import (
@@ -79,7 +80,6 @@ __all__ = [
 
 INTERCEPT = "(intercept)"
 FAR = 5.0  # deviations from zero of the mean of a feature
-ROUNDING = 1e-14  # of a mean: smaller deviations are those of a constant
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -821,7 +821,7 @@ def build_coef_frame(fitted: Fitted, *, wide: bool) -> Any:
 
 def training_r2(moments: Moments, errors: Array) -> Array:
     """R² of each task, from sums of squared errors (m,); NaN for constant targets."""
-    noise = moments.weight * (ROUNDING * moments.y_mean) ** 2
+    noise = moments.weight * (CONSTANT * moments.y_mean) ** 2
     varies, unknown = moments.yy > noise, np.full(len(errors), np.nan)
     return np.asarray(1.0 - np.divide(errors, moments.yy, where=varies, out=unknown))
 
@@ -834,4 +834,4 @@ def pooled_target_variance(moments: Moments) -> float:
     between = weight @ (moments.y_mean - mean) ** 2
     variance = float((moments.yy.sum() + between) / total)
     # Targets that are all equal differ from their mean by rounding.
-    return variance if variance > (ROUNDING * mean) ** 2 else 0.0
+    return variance if variance > (CONSTANT * mean) ** 2 else 0.0

@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from priormtl._numerics import CONSTANT
 from priormtl.conditional import MOST_CURVATURES, Conditional
 from priormtl.data import (
     HeldTasks,
@@ -89,7 +90,7 @@ def to_fitted(estimator: str, found: PartitionedFit, tasks: Tasks) -> Fitted:
     )
     if found.model.family is not None:
         return fitted
-    noise = 1e-14 * np.abs(found.mean[d]) * np.sqrt(weight)
+    noise = CONSTANT * np.abs(found.mean[d]) * np.sqrt(weight)
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(deviance > noise**2, 1.0 - squares / deviance, np.nan)
     return replace(

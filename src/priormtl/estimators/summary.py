@@ -331,7 +331,6 @@ class ModelSummary(Tabled):
 
 # summarize_fitted: from what a fit learned to a ModelSummary.
 
-STRENGTHS = ("lam", "theta", "epsilon")
 QUESTION_WORDS = {
     "rows": "rows like those of the fit",
     "later": "later rows of each task",
@@ -598,7 +597,7 @@ def summarize_search(search: Search) -> SearchSummary:
         is_error,
         {
             name: np.ma.filled(table[f"param_{name}"].astype(float), np.nan)
-            for name in (*STRENGTHS, "outlier_strength")
+            for name in ("lam", "theta", "epsilon", "outlier_strength")
             if f"param_{name}" in table
         },
         -scores if is_error else scores,
@@ -733,8 +732,7 @@ def _task_prior(fitted: Fitted) -> str | None:
 
 # Tables of a summary: the fit, the selected features and the tasks; long ones cut.
 
-MOST_FEATURES = 20
-MOST_TASKS = 20
+MOST_ROWS = 20
 MOST_NAMES = 8
 
 LOSSES = {
@@ -753,7 +751,6 @@ TIES = {
     "adaptive": "estimated for each feature (REML)",
     "given": "weighted by feature",
 }
-SCALES = {True: "their standard deviation", False: "nothing"}
 INTERCEPT_WORDS = {
     "free": "one per task",
     "none": "none",
@@ -774,7 +771,7 @@ def summary_tables(summary: "ModelSummary") -> list[Table]:
         tables.append(_horizon_table(summary))
     if summary.statements:
         rows = [(one.statement, one.words) for one in summary.statements]
-        heads, most = ("statement", "came to"), MOST_FEATURES
+        heads, most = ("statement", "came to"), MOST_ROWS
         known = build_table("Statements", heads, rows, most=most, what="statements")
         tables.insert(1, known)
     return tables
@@ -800,11 +797,12 @@ def _fit_table(summary: "ModelSummary") -> Table:
         count_words(summary.n_tasks, "task"),
         count_words(summary.n_features, "feature"),
     ]
+    scale = "their standard deviation" if summary.standardized else "nothing"
     rows = [
         ("loss", LOSSES[summary.loss]),
         ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
         ("intercepts", INTERCEPT_WORDS.get(summary.intercepts or "", NOTHING)),
-        ("features divided by", SCALES[summary.standardized]),
+        ("features divided by", scale),
         ("task coupling", TIES.get(summary.ties or "", NOTHING)),
         *([] if summary.drift is None else [("levels drift", summary.drift)]),
         *((one.name, spell_number(one.value)) for one in summary.strengths),
@@ -870,7 +868,7 @@ def _feature_table(summary: "ModelSummary") -> Table:
             (*row[:2], f.error, f.lower, f.upper, f.between, *row[2:])
             for row, f in zip(rows, shown, strict=True)
         ]
-    table = build_table(title, tuple(heads), rows, most=MOST_FEATURES, what="features")
+    table = build_table(title, tuple(heads), rows, most=MOST_ROWS, what="features")
     bends = len(summary.features) - len(shown)
     note = f"{bends} features that bend curves are not listed: plot_effect shows these."
     return replace(table, notes=(*table.notes, note)) if bends else table
@@ -894,7 +892,7 @@ def _task_table(summary: "ModelSummary") -> Table:
     if all(one.r2 is None for one in summary.tasks):
         title, heads = "Tasks", (*heads[:2], *heads[3:])
         rows = [(*row[:2], *row[3:]) for row in rows]
-    return build_table(title, heads, rows, most=MOST_TASKS, what="tasks")
+    return build_table(title, heads, rows, most=MOST_ROWS, what="tasks")
 
 
 def _effect_table(summary: "ModelSummary") -> Table:
@@ -913,7 +911,7 @@ def _effect_table(summary: "ModelSummary") -> Table:
         f"{100 * (summary.level or 0.0):g} % intervals",
         ("task", "rows", "effect", "error", "lower", "upper"),
         rows,
-        most=MOST_TASKS,
+        most=MOST_ROWS,
         what="tasks",
     )
 
@@ -935,7 +933,7 @@ def _crossed_tables(summary: "ModelSummary") -> Iterator[Table]:
             (one.column, str(one.level), one.effect, one.error, one.lower, one.upper)
             for one in levels
         ],
-        most=MOST_TASKS,
+        most=MOST_ROWS,
         what="levels",
     )
 
