@@ -190,9 +190,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 whole_tasks=whole_tasks,
                 n_classes=self._n_classes,
             )
-            lacking = any(len(missing_tasks(table, split)) for split in splits)
-            if lacking and not self.outlier_tasks:
-                whole_tasks = True
+            for split in [] if self.outlier_tasks else splits:
+                whole_tasks |= len(missing_tasks(table, split)) > 0
             divide_rows = partial(self._divide, splits=splits, whole_tasks=whole_tasks)
             factors = () if table.features is None else table.features.crossed
             if table.crossed is not None and all(term.is_extra for term in factors):
@@ -437,24 +436,25 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         announce: Callable[[str], None],
     ) -> tuple[SearchResult, int]:
         """Scores of all candidates, and the position of the chosen one."""
-        jobs, name = check_jobs(self.n_jobs), type(self).__name__
-        rule = check_choice("selection", self.selection, RULES)
-        own = self.outlier_strengths
-        if own is not None:
-            own = check_outlier_strengths(own)
-        given = Structure(given_prior(self), self.ties, self.fit_intercept)
+        allows_free, name = self._allows_free(data), type(self).__name__
         # Structures and strengths are filled in by the search.
         blank: dict[str, Any] = {"task_prior": None, "ties": "uniform"}
         blank["fit_intercept"] = True
         if self._dispersion is not None:
             blank["dispersion"] = self._dispersion
         model = self._model(lam=1.0, theta=1.0, epsilon=1.0, **blank)
+        given = Structure(given_prior(self), self.ties, self.fit_intercept)
+        jobs = check_jobs(self.n_jobs)
+        rule = check_choice("selection", self.selection, RULES)
+        own = self.outlier_strengths
+        if own is not None:
+            own = check_outlier_strengths(own)
         lams = self.lams
         choices = open_choices(
             given,
             model,
             data.whole,
-            allows_free=self._allows_free(data),
+            allows_free=allows_free,
             lam_is_zero=lams is None or (np.iterable(lams) and not any(lams)),
         )
         if not self._scores_by_default or self.outlier_tasks:
