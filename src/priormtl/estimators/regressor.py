@@ -91,8 +91,7 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
         weight = None if sample_weight is None else read_targets(sample_weight)
         score: Callable[..., float] = r2_score
         if self._family is not None:
-            known = self.fitted_.model  # with the dispersion of the fit
-            family = None if known is None else known.family
+            family = self._fitted_family
             assert family is not None
             score = partial(deviance_explained, family)
         if prediction.ndim == 1:
@@ -103,6 +102,12 @@ class RegressionTasks(RegressorMixin, MultiTaskEstimator):
             pair = target[rows, i], prediction[rows, i]
             scores.append(score(*pair, sample_weight=own))
         return float(np.mean(scores))
+
+    @property
+    def _fitted_family(self) -> Family | None:
+        """The family with the dispersion of the fit."""
+        known = self.fitted_.model
+        return None if known is None else known.family
 
     def _check_targets(self, y: object) -> np.ndarray:
         is_array = isinstance(y, np.ndarray)
