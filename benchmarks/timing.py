@@ -1,11 +1,14 @@
 """Clocks: CPU time for one thread, wall time where threads or processes matter."""
 
+import os
 import statistics
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import product
 from math import exp, isfinite, log
 from time import process_time
 from typing import Any, Self
+
+from joblib import Parallel, delayed
 
 LONG_ENOUGH = 8.0  # seconds after which nothing is repeated
 SHORT, IN_A_TURN = 0.1, 3  # calls under so many seconds are repeated in each turn
@@ -24,6 +27,10 @@ class Seconds(float):
         self = super().__new__(cls, statistics.median(times))
         self.raw = times
         return self
+
+    def __reduce__(self) -> tuple[type[Self], tuple[tuple[float, ...]]]:
+        """Cross to another process as it was made."""
+        return type(self), (self.raw,)
 
 
 def side_by_side(
@@ -46,6 +53,19 @@ def side_by_side(
             if raw[-1] > SHORT:
                 break
     return {name: Seconds(raw) for name, raw in times.items()}
+
+
+def in_processes(
+    action: Callable[..., Any], arguments: Iterable[tuple[Any, ...]]
+) -> Iterator[Any]:
+    """Results in the order of the arguments, from as many processes as JOBS says.
+
+    For fits that take seconds of one thread: short times must not share a machine.
+    """
+    jobs = int(os.environ.get("JOBS", "1"))
+    calls = (delayed(action)(*one) for one in arguments)
+    results: Iterator[Any] = Parallel(jobs, return_as="generator", batch_size=1)(calls)
+    return results
 
 
 def cpu_seconds(action: Action, repeats: int) -> Seconds:

