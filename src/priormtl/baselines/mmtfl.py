@@ -34,7 +34,7 @@ from priormtl.baselines import base
 from priormtl.checks import check_count, check_strength, check_tolerance
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import Evaluation
-from priormtl.penalties import L21
+from priormtl.penalties import L21, Penalty
 from priormtl.problem import Problem, QuadraticPrior
 
 
@@ -106,7 +106,7 @@ def lasso_step(
 
 
 @dataclass(frozen=True, eq=False)
-class WeightedL1:
+class WeightedL1(Penalty):
     """Σ_ji |w_ji| / v_j; rows with v_j = 0 must be zero."""
 
     shared: Array  # v (d,)

@@ -11,12 +11,13 @@ column for each outlier task. Its norm is one of both blocks [L, S]. Chen, Zhou 
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl._numerics import ROUNDING
+from priormtl.penalties.base import Penalty
 from priormtl.penalties.nuclear import Nuclear
 
 
@@ -28,7 +29,7 @@ class Split(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Dirty:
+class Dirty(Penalty):
     """Sum over rows of the ``ratio`` largest absolute entries.
 
     A fractional ratio counts the next entry in part. Up to 1 it multiplies the largest
@@ -57,10 +58,6 @@ class Dirty:
         sizes = np.abs(G)
         sums = sizes.sum(axis=1) / self.ratio
         return float(max(sizes.max(initial=0.0), sums.max(initial=0.0)))
-
-    def restrict(self, features: Index) -> Self:
-        """Same norm: all features have the same weight."""
-        return self
 
     def split(self, P: Array) -> Split:
         """Best B and S of P: B cuts each row at its (⌊r⌋+1)-th largest entry."""
@@ -109,55 +106,41 @@ def _find_thresholds(sizes: Array, most: float, total: float) -> Array:
 
 
 @dataclass(frozen=True)
-class Columns:
+class Columns(Penalty):
     """Sum of the Euclidean norms of the columns of P: whole tasks become zero."""
 
     def value(self, P: Array) -> float:
-        """Σ_i ‖p_i‖."""
         return float(_column_norms(P).sum())
 
     def prox(self, P: Array, step: float) -> Array:
-        """Shrink the norm of each column by ``step``."""
         norms = _column_norms(P)
         with np.errstate(divide="ignore", invalid="ignore"):
             factor = np.where(norms > step, 1.0 - step / norms, 0.0)
         return factor * P
 
     def dual_norm(self, G: Array) -> float:
-        """Largest column norm."""
         return float(_column_norms(G).max(initial=0.0))
-
-    def restrict(self, features: Index) -> Self:
-        """Same norm: all features have the same weight."""
-        return self
 
 
 @dataclass(frozen=True)
-class Robust:
+class Robust(Penalty):
     """Norm of two blocks [L, S] side by side: ratio · ‖L‖_* + Σ_i ‖s_i‖."""
 
     ratio: float
 
     def value(self, P: Array) -> float:
-        """``ratio`` times the nuclear norm of L, plus the column norms of S."""
         L, S = halve(P)
         return self.ratio * Nuclear().value(L) + Columns().value(S)
 
     def prox(self, P: Array, step: float) -> Array:
-        """Shrink singular values of L and columns of S."""
         L, S = halve(P)
         return np.hstack(
             [Nuclear().prox(L, step * self.ratio), Columns().prox(S, step)]
         )
 
     def dual_norm(self, G: Array) -> float:
-        """Largest singular value over ``ratio``, or largest column norm."""
         L, S = halve(G)
         return max(Nuclear().dual_norm(L) / self.ratio, Columns().dual_norm(S))
-
-    def restrict(self, features: Index) -> Self:
-        """Same norm: it does not depend on the features."""
-        return self
 
 
 def halve(P: Array) -> tuple[Array, Array]:

@@ -33,19 +33,14 @@ class KernelNorm(Power):
     def norms(self, P: Array) -> Array:
         """Norm of each block (k,)."""
 
-    @abstractmethod
-    def dual_norm(self, G: Array) -> float:
-        """Dual norm of Ω."""
-
     def weights(self, P: Array) -> Array:
         """Share of each kernel (k,) in the reweighted problems of the publication."""
         norms = self.norms(P)
         if not norms.any():
             return np.full(len(norms), 1.0 / len(norms))
-        shares = (norms / norms.max()) ** self.weight_power
+        shares = (norms / norms.max()) ** self.weight_power()
         return np.asarray(shares / shares.sum())
 
-    @property
     def weight_power(self) -> float:
         """Power of the norms to which weights are proportional."""
         return 1.0
@@ -54,12 +49,7 @@ class KernelNorm(Power):
         """F_j of each kernel (k, r, m)."""
         return P.reshape(self.n_kernels, -1, P.shape[1])
 
-    def degree(self) -> float:
-        """2."""
-        return 2.0
-
     def conjugate(self, G: Array) -> float:
-        """½ Ω°²."""
         return 0.5 * self.dual_norm(G) ** 2
 
     def restrict(self, features: Index) -> Self:
@@ -75,7 +65,6 @@ class SharedKernels(KernelNorm):
         return _power_norms(self._lengths(P), self.power)
 
     def value(self, P: Array) -> float:
-        """½ Ω²."""
         return 0.5 * float(self.norms(P).sum()) ** 2
 
     def dual_norm(self, G: Array) -> float:
@@ -143,13 +132,10 @@ class LowRankKernels(KernelNorm):
         """‖F_j‖_* (k,)."""
         return np.linalg.svd(self.blocks(P), compute_uv=False).sum(axis=1)
 
-    @property
     def weight_power(self) -> float:
-        """2 − q."""
         return 2.0 - self.power
 
     def value(self, P: Array) -> float:
-        """½ Ω²."""
         return 0.5 * _power_norm(self.norms(P), self.power) ** 2
 
     def dual_norm(self, G: Array) -> float:

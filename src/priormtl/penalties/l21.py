@@ -63,12 +63,10 @@ class L21(RowSeparable):
     constraints: RowConstraints | None = None
 
     def value(self, P: Array) -> float:
-        """Σ_j weight_j ‖p^j‖."""
         norms = np.sqrt(np.einsum("ij,ij->i", P, P))
         return float(norms.sum() if self.weights is None else norms @ self.weights)
 
     def prox(self, P: Array, step: float) -> Array:
-        """Shrink the norm of each row by ``step`` times its weight."""
         if self.constraints is not None:
             P = self.constraints.project(P)
         norms = np.sqrt(np.einsum("ij,ij->i", P, P))
@@ -88,7 +86,6 @@ class L21(RowSeparable):
         return np.where(used[:, np.newaxis], Y, -G - self.prox(-G, lam))
 
     def dual_norm(self, G: Array) -> float:
-        """Largest weighted row norm."""
         return float(self.row_dual_norms(G).max(initial=0.0))
 
     def row_dual_norms(self, G: Array) -> Array:
@@ -99,11 +96,9 @@ class L21(RowSeparable):
         return norms if self.weights is None else norms / self.weights
 
     def row_weights(self, d: int) -> Array:
-        """Weight of each row's norm."""
         return np.ones(d) if self.weights is None else self.weights
 
     def restrict(self, features: Index) -> Self:
-        """Same norm for these features only."""
         weights = None if self.weights is None else self.weights[features]
         constraints = self.constraints
         if constraints is not None:

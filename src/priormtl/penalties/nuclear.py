@@ -15,8 +15,8 @@ from typing import NamedTuple, Self
 import numpy as np
 from scipy.linalg import LinAlgError, svd
 
-from priormtl._arrays import Array, Index
-from priormtl.penalties.base import Power
+from priormtl._arrays import Array
+from priormtl.penalties.base import Penalty, Power
 
 VANISHING = 1e-13  # share of the largest value below which one counts as zero
 
@@ -34,16 +34,21 @@ class Factors(NamedTuple):
         return np.asarray((self.U * self.s) @ self.V.T)
 
 
+class Spectral(Penalty):
+    """A function of singular values whose dual norm, or scale, is the largest one."""
+
+    def dual_norm(self, G: Array) -> float:
+        return largest_singular_value(G)
+
+
 @dataclass(frozen=True)
-class Nuclear:
+class Nuclear(Spectral):
     """Sum of the singular values of P: tasks share a subspace."""
 
     def value(self, P: Array) -> float:
-        """Sum of the singular values."""
         return float(np.linalg.svd(P, compute_uv=False).sum())
 
     def prox(self, P: Array, step: float) -> Array:
-        """Shrink the singular values by ``step``."""
         return shrink_spectrum(P, lambda s: Shrunk(np.maximum(s - step, 0.0), step))
 
     def shrink(self, P: Array, step: float) -> Factors:
@@ -62,21 +67,12 @@ class Nuclear:
         beyond -= (beyond @ Vt.T) @ Vt
         return np.asarray(lam * (U @ Vt) + beyond - self.prox(beyond, lam))
 
-    def dual_norm(self, G: Array) -> float:
-        """Largest singular value."""
-        return largest_singular_value(G)
-
-    def restrict(self, features: Index) -> Self:
-        """Same norm: it does not depend on the features."""
-        return self
-
 
 @dataclass(frozen=True)
-class SquaredNuclear(Power):
+class SquaredNuclear(Spectral, Power):
     """½ ‖P‖_*², half the squared sum of the singular values of P."""
 
     def value(self, P: Array) -> float:
-        """½ (Σ_k σ_k)²."""
         total = float(singular_values(P).sum())
         return 0.5 * total * total
 
@@ -95,32 +91,18 @@ class SquaredNuclear(Power):
 
         return shrink_spectrum(P, shrink)
 
-    def dual_norm(self, G: Array) -> float:
-        """Largest singular value: a scale for lam; no lam makes P zero."""
-        return largest_singular_value(G)
-
-    def degree(self) -> float:
-        """2."""
-        return 2.0
-
     def conjugate(self, G: Array) -> float:
-        """½ ‖G‖₂²."""
         length = self.dual_norm(G)
         return 0.5 * length * length
 
-    def restrict(self, features: Index) -> Self:
-        """Same function: it does not depend on the features."""
-        return self
-
 
 @dataclass(frozen=True)
-class Schatten(Power):
+class Schatten(Spectral, Power):
     """Σ_k σ_k(P)^q with 1 < q < 2: all directions stay, weak ones shrink most."""
 
     exponent: float  # q
 
     def value(self, P: Array) -> float:
-        """Σ_k σ_k^q."""
         return float(np.sum(singular_values(P) ** self.exponent))
 
     def prox(self, P: Array, step: float) -> Array:
@@ -133,12 +115,7 @@ class Schatten(Power):
             P, lambda values: Shrunk(solve_power(values, slope, root) ** root, edge)
         )
 
-    def dual_norm(self, G: Array) -> float:
-        """Largest singular value: a scale for lam; no lam makes P zero."""
-        return largest_singular_value(G)
-
     def degree(self) -> float:
-        """The exponent itself."""
         return self.exponent
 
     def conjugate(self, G: Array) -> float:
@@ -147,10 +124,6 @@ class Schatten(Power):
         with np.errstate(over="ignore"):
             powers = (singular_values(G) / q) ** (q / (q - 1.0))
         return float((q - 1.0) * powers.sum())
-
-    def restrict(self, features: Index) -> Self:
-        """Same function: it does not depend on the features."""
-        return self
 
 
 def solve_power(values: Array, slope: float | Array, root: float) -> Array:
@@ -205,17 +178,9 @@ class TaskKernel(Power):
         """√tr(G A Gᵀ), the dual norm of √value: a scale for lam."""
         return float(np.sqrt(np.sum((G @ self.vectors) ** 2 * self.values)))
 
-    def degree(self) -> float:
-        """2."""
-        return 2.0
-
     def conjugate(self, G: Array) -> float:
         """¼ tr(G A Gᵀ)."""
         return 0.25 * float(np.sum((G @ self.vectors) ** 2 * self.values))
-
-    def restrict(self, features: Index) -> Self:
-        """Same function: it does not depend on the features."""
-        return self
 
 
 class Shrunk(NamedTuple):
