@@ -18,6 +18,7 @@ from priormtl.solvers.kernels import samples as kernels
 from priormtl.solvers.kernels.rows import CHAIN, LOOSE, MOST_SWEEPS, lay_out_graph
 from priormtl.solvers.layouts import (
     ActiveRows,
+    Descent,
     SharedBlock,
     SharedSamples,
     TaskBlocks,
@@ -25,7 +26,6 @@ from priormtl.solvers.layouts import (
     choose_layout,
     invert,
     penalty,
-    run_sweeps,
 )
 
 
@@ -58,13 +58,18 @@ def test_penalty_weighs_row_norms():
 def test_only_fast_descents_go_on(factor):
     moves = []
 
-    def sweep():
-        moves.append(factor ** len(moves))
-        return moves[-1] ** 2
+    class Shrinking(Descent):
+        def sweep(self):
+            moves.append(factor ** len(moves))
+            return moves[-1] ** 2
 
-    assert run_sweeps(sweep, 3, 0.5) == pytest.approx(factor)
+    class Settled(Descent):
+        def sweep(self):
+            return 0.0
+
+    assert Shrinking().run(3, 0.5) == pytest.approx(factor)
     assert len(moves) == (MOST_SWEEPS if factor < 0.5 else 3)
-    assert run_sweeps(lambda: 0.0, 3, 0.5) == 1.0
+    assert Settled().run(3, 0.5) == 1.0
 
 
 @pytest.mark.parametrize("limit", [0.1, 0.999])
@@ -74,7 +79,7 @@ def test_the_compiled_loop_is_the_same(limit):
     for compiled in (True, False):
         rows, mu = Q.copy(), np.full(len(Q), -1.0)
         descent = engine.descend(rows, engine.gradient(rows), mu)
-        run = descent.run if compiled else partial(run_sweeps, descent.sweep)
+        run = descent.run if compiled else partial(Descent.run, descent)
         results.append((run(3, limit), rows))
     assert results[0][0] == pytest.approx(results[1][0], rel=1e-12)
     assert np.array_equal(results[0][1], results[1][1])

@@ -9,16 +9,18 @@ layout             data                          Newton direction
 `SharedSamples`    the same samples for all      the same, one inverse for all tasks
 =================  ============================  =======================================
 
-A layout gives gradients, sweeps over rows from a point on (`Layout.descend`), products
-with the Hessian and Newton directions on the rows that are not zero. This module loads
-Numba: only `block_newton` imports it, when a fit needs it.
+Each layout has the gradient of the quadratic part at Q (k, m); ``descend``, sweeps that
+move Q in place; and on the rows that are not zero ``multiply``, the Hessian of the
+quadratic part times x, a Newton ``direction``, and ``inverse``, about that of the
+Hessian where only some entries move. ``curvature`` (k,) is the mean over tasks of each
+row's Hessian, ties not counted. This module loads Numba: only `block_newton` imports
+it, when a fit needs it.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from copy import copy
 from itertools import pairwise
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +30,6 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl._numerics import EPS, VANISHING, Operator, conjugate_gradients
 from priormtl.problem import NormalForm, SampleForm
-from priormtl.solvers.block_newton import Sweeps
 from priormtl.solvers.blocks import BlockQuadratic
 from priormtl.solvers.kernels import newton, samples
 from priormtl.solvers.kernels import rows as row_kernels
@@ -36,7 +37,6 @@ from priormtl.solvers.kernels.rows import (
     COMMON,
     LOOSE,
     MOST_SWEEPS,
-    Graph,
     System,
     lay_out_graph,
 )
@@ -58,45 +58,7 @@ class ActiveRows(NamedTuple):
         return along[:, np.newaxis] * self.unit
 
 
-class Descent(Sweeps, Protocol):
-    """Sweeps from a point on."""
-
-    def run(self, least: int, limit: float) -> float:
-        """Sweep at least so often, and on while moves shrink faster than ``limit``.
-
-        Returns by what factor they shrink from one sweep to the next, about; 1 where
-        nothing moves any more.
-        """
-
-    def gradient(self) -> Array:
-        """Gradient of the quadratic part at Q."""
-
-
-class Layout(Protocol):
-    """A quadratic in rows, kept in one of several ways."""
-
-    blocks: BlockQuadratic
-    system: System
-    graph: Graph
-    curvature: Array  # (k,) mean over tasks of each row's Hessian, ties not counted
-
-    def gradient(self, Q: Array) -> Array:
-        """Gradient of the quadratic part (k, m)."""
-
-    def descend(self, Q: Array, gradient: Array, mu: Array) -> Descent:
-        """Begin sweeps from Q, which all move in place."""
-
-    def multiply(self, rows: ActiveRows, x: Array) -> Array:
-        """Hessian of the quadratic part on these rows, times x."""
-
-    def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
-        """Newton direction on these rows."""
-
-    def inverse(self, rows: ActiveRows, free: NDArray[np.bool_]) -> Operator:
-        """Inverse of about the Hessian on these rows, where only some entries move."""
-
-
-def choose_layout(blocks: BlockQuadratic) -> Layout:
+def choose_layout(blocks: BlockQuadratic) -> "Layout":
     """By what is kept, Gram matrices or samples, and whether tasks share it."""
     form = blocks.form
     if isinstance(form, SampleForm):
@@ -106,7 +68,7 @@ def choose_layout(blocks: BlockQuadratic) -> Layout:
     return SharedBlock(blocks, form) if shared else TaskBlocks(blocks, form)
 
 
-L = TypeVar("L", bound=Layout)
+L = TypeVar("L", bound="Layout")
 
 
 def at_other_lam(layout: L, blocks: BlockQuadratic) -> L:
@@ -134,20 +96,40 @@ def lay_out_system(blocks: BlockQuadratic, data: Array, own: Array) -> System:
     return System(data, own, *strengths, kind, sign, graph)
 
 
-def run_sweeps(sweep: Callable[[], float], least: int, limit: float) -> float:
-    """Sweep at least so often, and on while moves shrink faster than ``limit``."""
-    first, rate = 0.0, 1.0
-    for count in range(MOST_SWEEPS):
-        last = sweep()
-        if last == 0.0:
-            return 1.0
-        if count == 0:
-            first = last
-        else:
-            rate = (last / first) ** (0.5 / count)
-        if count + 1 >= least and rate > limit:
-            break
-    return rate
+class Descent(ABC):
+    """Sweeps from a point on."""
+
+    trail: tuple[Array, Array]  # Q, and what sweeps keep beside it
+
+    @abstractmethod
+    def sweep(self) -> float:
+        """Sweep once; how far rows moved, squared."""
+
+    def run(self, least: int, limit: float) -> float:
+        """Sweep at least so often, and on while moves shrink faster than ``limit``.
+
+        Returns by what factor they shrink from one sweep to the next, about; 1 where
+        nothing moves any more.
+        """
+        first, rate = 0.0, 1.0
+        for count in range(MOST_SWEEPS):
+            last = self.sweep()
+            if last == 0.0:
+                return 1.0
+            if count == 0:
+                first = last
+            else:
+                rate = (last / first) ** (0.5 / count)
+            if count + 1 >= least and rate > limit:
+                break
+        return rate
+
+
+def tied(blocks: BlockQuadratic, tie: Array, x: Array) -> Array | float:
+    """Ties · L x, for the ties of some rows."""
+    if blocks.laplacian.is_zero or not tie.any():
+        return 0.0
+    return tie[:, np.newaxis] * blocks.laplacian.times(x)
 
 
 def penalty(lam: Array, Q: Array) -> float:
@@ -180,19 +162,16 @@ def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:
 # Gram matrices: sweeps keep the gradient.
 
 
-class GramDescent:
+class GramDescent(Descent):
     """Sweeps where one Gram matrix serves all tasks."""
 
-    def __init__(self, layout: Layout, Q: Array, gradient: Array, mu: Array) -> None:
+    def __init__(self, layout: "Layout", Q: Array, gradient: Array, mu: Array) -> None:
         self.trail = Q, gradient
         self._system, self._linear = layout.system, layout.blocks.linear
         self._arrays = Q, gradient, mu, np.empty((6, Q.shape[1]))
 
     def sweep(self) -> float:
         return row_kernels.shared_sweep(self._system, *self._arrays)
-
-    def run(self, least: int, limit: float) -> float:
-        return run_sweeps(self.sweep, least, limit)
 
     def value(self) -> float:
         """½ ⟨Q, gradient − linear⟩ + penalty."""
@@ -324,13 +303,13 @@ class SharedBlock:
     def gradient(self, Q: Array) -> Array:
         used = Q.any(axis=1)
         product = self.gram[:, used] @ Q[used] - self.blocks.linear
-        return product + self._tied(self.blocks.tie, Q)
+        return product + tied(self.blocks, self.blocks.tie, Q)
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:
         return GramDescent(self, Q, gradient, mu)
 
     def multiply(self, rows: ActiveRows, x: Array) -> Array:
-        return self._block(rows) @ x + self._tied(rows.tie, x)
+        return self._block(rows) @ x + tied(self.blocks, rows.tie, x)
 
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Conjugate gradients on what the penalty takes from an exact solver."""
@@ -342,7 +321,9 @@ class SharedBlock:
         seen = (rows.tie * self.graph.degree.mean())[:, np.newaxis]
         return conjugate_gradients(
             solve,
-            lambda x, Mx: Mx + self._tied(rows.tie, x) - seen * x - rows.straighten(x),
+            lambda x, Mx: (
+                Mx + tied(self.blocks, rows.tie, x) - seen * x - rows.straighten(x)
+            ),
             downhill,
             tol,
         )
@@ -374,16 +355,11 @@ class SharedBlock:
             return self.gram
         return self.gram[rows.place[:, np.newaxis], rows.place]
 
-    def _tied(self, tie: Array, x: Array) -> Array | float:
-        if not self.has_ties:
-            return 0.0
-        return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
-
 
 # Samples instead of Gram matrices, for n < d: sweeps keep the residuals.
 
 
-class SampleDescent:
+class SampleDescent(Descent):
     """Sweeps on samples."""
 
     def __init__(self, layout: "Samples", Q: Array, gradient: Array, mu: Array) -> None:
@@ -393,9 +369,6 @@ class SampleDescent:
     def sweep(self) -> float:
         Q, rest = self.trail
         return self._layout.sweep(rest, Q, self._gradient, self._mu)
-
-    def run(self, least: int, limit: float) -> float:
-        return run_sweeps(self.sweep, least, limit)
 
     def value(self) -> float:
         """½ ‖residuals‖² + priors + penalty."""
@@ -463,7 +436,7 @@ class Samples(ABC):
         part = self.rows[rows.place]
         related = self.blocks.relation[rows.place][:, rows.place] @ x
         product = self.adjoint(part, self._fit(part, x))
-        return product + related + self._tied(rows.tie, x)
+        return product + related + tied(self.blocks, rows.tie, x)
 
     def direction(self, rows: ActiveRows, downhill: Array, tol: float) -> Array:
         """Conjugate gradients on what an inverse for each task leaves out."""
@@ -473,7 +446,7 @@ class Samples(ABC):
         excess = rows.bend[:, np.newaxis] - weight
 
         def multiply(x: Array, Mx: Array) -> Array:
-            prior = Mx + self._tied(rows.tie, x) + excess * x
+            prior = Mx + tied(self.blocks, rows.tie, x) + excess * x
             if relation.nnz:
                 prior = prior + relation @ x
             return prior - rows.straighten(x)
@@ -495,34 +468,31 @@ class Samples(ABC):
         used = np.flatnonzero(Q.any(axis=1))
         return self._fit(self.rows[used], Q[used]) - self.target
 
-    def _tied(self, tie: Array, x: Array) -> Array:
-        if not tie.any() or self.blocks.laplacian.is_zero:
-            return np.zeros_like(x)
-        return tie[:, np.newaxis] * self.blocks.laplacian.times(x)
-
     def prior_gradient(self, Q: Array) -> Array:
-        related = self.blocks.relation @ Q if self.blocks.relation.nnz else 0.0
-        if self.blocks.pull is not None:
-            related = related - self.blocks.pull
-        return related + self._tied(self.blocks.tie, Q)
+        blocks, gradient = self.blocks, np.zeros_like(Q)
+        if blocks.relation.nnz:
+            gradient += blocks.relation @ Q
+        if blocks.pull is not None:
+            gradient -= blocks.pull
+        return gradient + tied(blocks, blocks.tie, Q)
 
 
 class TaskSamples(Samples):
     """Samples per task, task after task."""
 
     def _squares(self) -> Array:
-        parts = [self.rows[:, part] for part in self._slices()]
+        parts = [self.rows[:, part] for part in self._slices]
         return np.column_stack([np.einsum("ij,ij->i", z, z) for z in parts])
 
     def _fit(self, rows: Array, x: Array) -> Array:
         fitted = np.empty(rows.shape[1])
-        for i, part in enumerate(self._slices()):
+        for i, part in enumerate(self._slices):
             fitted[part] = x[:, i] @ rows[:, part]
         return fitted
 
     def adjoint(self, rows: Array, rest: Array) -> Array:
         sums = np.empty((len(rows), len(self.starts) - 1))
-        for i, part in enumerate(self._slices()):
+        for i, part in enumerate(self._slices):
             sums[:, i] = rows[:, part] @ rest[part]
         return sums
 
@@ -532,12 +502,13 @@ class TaskSamples(Samples):
         return samples.sample_sweep(self.system, *arrays)
 
     def _inverse(self, rows: Array, weight: Array) -> Operator:
-        parts = [np.ascontiguousarray(rows[:, part]) for part in self._slices()]
+        parts = [np.ascontiguousarray(rows[:, part]) for part in self._slices]
         solvers = [invert(part, weight[:, i]) for i, part in enumerate(parts)]
         return lambda r: np.column_stack(
             [solve(r[:, i]) for i, solve in enumerate(solvers)]
         )
 
+    @cached_property
     def _slices(self) -> list[slice]:
         return [slice(a, b) for a, b in pairwise(self.starts.tolist())]
 
@@ -570,6 +541,9 @@ class SharedSamples(Samples):
 
     def _inverse(self, rows: Array, weight: Array) -> Operator:
         return invert(rows, weight[:, 0])
+
+
+Layout = TaskBlocks | SharedBlock | Samples
 
 
 def invert(rows: Array, weight: Array) -> Operator:
