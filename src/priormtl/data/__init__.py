@@ -43,7 +43,6 @@ from priormtl.data.labels import (
 )
 from priormtl.data.moments import (
     CentredSamples,
-    Moments,
     centre_samples,
     pooled_means,
     pooled_scale,
@@ -52,7 +51,12 @@ from priormtl.data.moments import (
     shift_samples,
 )
 from priormtl.data.on_disk import StreamedMoments
-from priormtl.data.statistics import TaskStatistics, align_tasks, check_statistics
+from priormtl.data.statistics import (
+    Moments,
+    TaskStatistics,
+    align_tasks,
+    check_statistics,
+)
 from priormtl.data.summarizing import (
     check_min_rows,
     condense,

@@ -12,7 +12,7 @@ import math
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import diags_array, issparse
@@ -23,6 +23,9 @@ from priormtl._lazy import cached_property
 from priormtl._numerics import ROUNDING
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData
 from priormtl.design import Design
+
+if TYPE_CHECKING:
+    from priormtl.data.statistics import Moments
 
 SMALLEST = 1e-150  # squares of smaller numbers leave the range of doubles
 MOST_DENSE_ROWS = 1000  # beyond, a sparse task's spectrum is found without a dense copy
@@ -36,80 +39,20 @@ class CentredRows(NamedTuple):
     starts: Index  # (m + 1,) where each task begins; empty where tasks share rows
 
 
-class Moments(Protocol):
-    """Weights, means and centred second moments of each of m tasks."""
-
-    @property
-    def tasks(self) -> tuple[Hashable, ...]: ...
-    @property
-    def features(self) -> Design | None: ...  # d names, where known
-    @property
-    def weight(self) -> Array: ...  # (m,) total of each task
-    @property
-    def x_mean(self) -> Array: ...  # (m, d)
-    @property
-    def y_mean(self) -> Array: ...  # (m,)
-    @property
-    def xy(self) -> Array: ...  # (m, d) centred Xᵀy
-    @property
-    def yy(self) -> Array: ...  # (m,) centred yᵀy
-    @property
-    def shape(self) -> tuple[int, int]: ...  # (d, m)
-    @property
-    def size(self) -> int: ...  # number of entries that gram_product reads
-    @property
-    def gram_size(self) -> int: ...  # number of entries of gram
-    @property
-    def rows_per_task(self) -> float | None: ...  # mean of rows; None without them
-    def gram(self) -> Array:
-        """Centred XᵀX of each task (m, d, d), or (1, d, d) where all are the same.
-
-        It is writeable only if the caller owns it.
-        """
-
-    def raw_gram(self) -> Array:
-        """XᵀX about zero, as an array that the caller owns."""
-
-    def rows(self) -> CentredRows:
-        """The samples themselves, if they are kept."""
-
-    def gram_product(self, P: Array) -> Array:
-        """Column i is the centred XᵀX of task i times column i of P."""
-
-    def squared_deviations(self) -> Array:
-        """Diagonals of the centred XᵀX (m, d)."""
-
-    def within_task_products(self, features: Index) -> Array:
-        """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
-
-    def task_spectra(self) -> tuple[Array, Array]:
-        """Smallest and largest eigenvalue of each task's centred XᵀX (m,), (m,)."""
-
-    def restrict(self, features: Index) -> "Moments": ...
-    def rescale(self, scale: Array) -> Self:
-        """Features divided by ``scale``."""
-
-    def shift(self, centre: Array) -> Self:
-        """Features less ``centre`` (d,): only means change."""
-
-    def lower(self, level: Array) -> Self:
-        """Targets less ``level`` (m,), one number per task: only means change."""
-
-
-def pooled_means(moments: Moments) -> Array:
+def pooled_means(moments: "Moments") -> Array:
     """Mean of each feature over all rows of all tasks (d,)."""
     total = float(moments.weight.sum())
     return np.asarray(moments.weight @ moments.x_mean / (total or 1.0))
 
 
-def pooled_variance(moments: Moments) -> Array:
+def pooled_variance(moments: "Moments") -> Array:
     weight = moments.weight / moments.weight.sum()
     centre = weight @ moments.x_mean
     between = weight @ (moments.x_mean - centre) ** 2
     return moments.squared_deviations().sum(axis=0) / moments.weight.sum() + between
 
 
-def pooled_scale(moments: Moments) -> Array:
+def pooled_scale(moments: "Moments") -> Array:
     """Pooled standard deviation of each feature; 1 where a feature is constant."""
     deviation = np.sqrt(pooled_variance(moments))
     # A constant column keeps rounding noise of the size of its mean.
@@ -122,7 +65,7 @@ def pooled_scale(moments: Moments) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class CentredSamples:
-    """Samples about their task's mean.
+    """Samples about their task's mean; methods are those of `TaskStatistics`.
 
     Dense rows are stored centred, which keeps digits when features have large
     offsets. Sparse rows stay as they are and are centred inside each product. Rows and
@@ -191,12 +134,12 @@ class CentredSamples:
     @property
     def rows_per_task(self) -> float | None:
         """Mean number of samples in a task; None if sparse, or shared with gaps."""
-        n, m = self.data.X.shape[0], len(self.tasks)
+        n = self.data.X.shape[0]
         if self._sparse:
             return None
-        if isinstance(self.data, StackedRows):
-            return n / m
-        return float(n) if self._has_one_gram else None
+        if not isinstance(self.data, SharedRows):
+            return n / len(self.tasks)
+        return float(n) if self.data.has_one_gram else None
 
     def rows(self) -> CentredRows:
         if self.scale is not None:
@@ -254,8 +197,8 @@ class CentredSamples:
     def task_spectra(self) -> tuple[Array, Array]:
         if self.scale is not None:
             return self._scaled().task_spectra()
-        pairs = [self._spectrum(i) for i in range(len(self.tasks))]
-        return np.array([p[0] for p in pairs]), np.array([p[1] for p in pairs])
+        lowest, highest = zip(*map(self._spectrum, range(len(self.tasks))), strict=True)
+        return np.array(lowest), np.array(highest)
 
     def restrict(self, features: Index) -> Self:
         return replace(
@@ -285,12 +228,9 @@ class CentredSamples:
         return replace(self, y_mean=self.y_mean - level)
 
     @property
-    def _has_one_gram(self) -> bool:
-        return isinstance(self.data, SharedRows) and self.data.has_one_gram
-
-    @property
     def _n_grams(self) -> int:
-        return 1 if self._has_one_gram else len(self.tasks)
+        one = isinstance(self.data, SharedRows) and self.data.has_one_gram
+        return 1 if one else len(self.tasks)
 
     def _fill_gram(self, i: int, out: Array) -> None:
         if self._sparse:
@@ -430,7 +370,7 @@ def shift_samples(data: TaskData) -> tuple[TaskData, Array]:
 # Numbers that are too small.
 
 
-def refuse_tiny(*parts: Moments) -> None:
+def refuse_tiny(*parts: "Moments") -> None:
     """Fail where a feature or the target is tiny in all parts together.
 
     Their sums of squares would be zero, as if they were constant. Deviations are only
@@ -453,7 +393,7 @@ def refuse_tiny(*parts: Moments) -> None:
             raise too_small("the target", size)
 
 
-def _largest_deviations(squares: Iterable[Array], parts: Iterable[Moments]) -> Array:
+def _largest_deviations(squares: Iterable[Array], parts: Iterable["Moments"]) -> Array:
     """Largest standard deviation over tasks and parts; zero where there are no rows."""
     found = np.zeros(1)
     for square, part in zip(squares, parts, strict=True):

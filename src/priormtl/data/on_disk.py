@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data.moments import CentredRows, Moments
+from priormtl.data.moments import CentredRows
 from priormtl.design import Design
 
 if TYPE_CHECKING:
@@ -145,7 +145,10 @@ class MappedGrams:
 
 @dataclass(frozen=True, eq=False)
 class StreamedMoments:
-    """Moments of statistics, over chosen features, each divided by its scale."""
+    """Moments of statistics over chosen features, each divided by its scale.
+
+    Methods are those of `TaskStatistics`.
+    """
 
     statistics: "TaskStatistics"
     chosen: Index  # (k,)
@@ -262,7 +265,7 @@ class StreamedMoments:
             lowest[tasks], highest[tasks] = values[:, 0], values[:, -1]
         return np.maximum(lowest, 0.0), highest
 
-    def restrict(self, features: Index) -> Moments:
+    def restrict(self, features: Index) -> "TaskStatistics | Self":
         """Only these features; in memory, if they fit."""
         centre = None if self.centre is None else self.centre[features]
         chosen, scale = self.chosen[features], self.scale[features]

@@ -18,8 +18,8 @@ from priormtl._arrays import Array, Index
 from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.data.device import DeviceGrams
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
-from priormtl.data.moments import SMALLEST, CentredRows
-from priormtl.data.on_disk import BLOCK_NUMBERS, MappedGrams
+from priormtl.data.moments import SMALLEST, CentredRows, CentredSamples
+from priormtl.data.on_disk import BLOCK_NUMBERS, MappedGrams, StreamedMoments
 from priormtl.design import Design
 from priormtl.exceptions import ModelFileError
 from priormtl.rendering import build_table, spell_number, to_notebook
@@ -97,7 +97,10 @@ class TaskStatistics:
         return None if self.features is None else self.features.task
 
     def gram(self) -> Array:
-        """Centred XᵀX of each task, or one for all; read-only."""
+        """Centred XᵀX of each task (m, d, d), or one for all.
+
+        Of all moments it is writeable only if the caller owns it; here it is not.
+        """
         view = np.asarray(self.xx).view()
         view.flags.writeable = False
         return view
@@ -109,7 +112,7 @@ class TaskStatistics:
         return MappedGrams.of(np.asarray(self.xx), self.weight, self.x_mean)
 
     def raw_gram(self) -> Array:
-        """XᵀX about zero."""
+        """XᵀX about zero, as an array that the caller owns."""
         t = len(self.xx)
         means = np.ascontiguousarray(self.x_mean[:t].T)
         # With tasks last in memory, as solvers read them.
@@ -329,6 +332,10 @@ class TaskStatistics:
             raise ModelFileError(
                 f"{path} does not hold task statistics: {error}"
             ) from None
+
+
+# What squared loss needs of the samples, in one of three forms with the same methods.
+Moments = TaskStatistics | CentredSamples | StreamedMoments
 
 
 def _shown(part: TaskStatistics) -> tuple[str, ...] | str:

@@ -34,13 +34,12 @@ from priormtl.data.device import (
 from priormtl.data.labels import keep_tasks
 from priormtl.data.moments import (
     SMALLEST,
-    Moments,
     centre_samples,
     refuse_tiny,
     too_small,
 )
 from priormtl.data.on_disk import StreamedMoments
-from priormtl.data.statistics import TaskStatistics, align_tasks
+from priormtl.data.statistics import Moments, TaskStatistics, align_tasks
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
 CHUNK_CELLS = 2**21  # numbers centred at a time, at most: 16 MB

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from priormtl.data.labels import encode_labels, keep_tasks
 from priormtl.data.tables import read_matrix, read_targets
 from priormtl.design import Crossed, Design, column_names
 
+A = TypeVar("A", Array, Index)
 FEW = 0.2  # share of features in use, up to which others are left out of products
 
 
@@ -122,9 +123,8 @@ class StackedRows(TaskData):
     def forward(self, P: Array) -> Array:
         used = P.any(axis=1)
         if used.sum() <= FEW * len(P):
-            columns = take_columns(self.X, np.flatnonzero(used))
-            part = replace(self, X=columns, features=None)
-            return part._multiply(P[used])
+            features = np.flatnonzero(used)
+            return self.restrict(features)._multiply(P[features])
         return self._multiply(P)
 
     def _multiply(self, P: Array) -> Array:
@@ -205,7 +205,7 @@ class SharedRows(TaskData):
     @cached_property
     def feature_means(self) -> Array:
         if not self.has_one_gram:
-            return (self.adjoint(self.weight) / self.task_weight).T
+            return super().feature_means
         share = self.weight[:, 0] / self.task_weight[0]
         return np.tile(np.asarray(share @ self.X), (self.shape[1], 1))
 
@@ -282,9 +282,8 @@ def from_codes(  # noqa: PLR0913, PLR0917
         order = np.lexsort([codes] if time is None else [y, time, codes])
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
-        offset = None if offset is None else offset[order]
+        offset, time = _take(offset, order), _take(time, order)
         crossed = None if crossed is None else crossed.take(order)
-        time = None if time is None else time[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
     names = None if features is None else Design.of_names(features)
     return StackedRows(
@@ -385,17 +384,8 @@ class Table:
             return from_columns(
                 self.X, self.y, self.weight, self.tasks, self.features, self.offset
             )
-        return from_codes(
-            self.X,
-            self.y,
-            self.codes,
-            self.tasks,
-            self.weight,
-            self.features,
-            offset=self.offset,
-            crossed=self.crossed,
-            time=self.time,
-        )
+        known = self.weight, self.features, self.offset, self.crossed, self.time
+        return from_codes(self.X, self.y, self.codes, self.tasks, *known)
 
     def measured(self) -> NDArray[np.bool_]:
         """Whether each target counts, with positive weight: (n, 1) or (n, m)."""
@@ -422,16 +412,7 @@ class Table:
 
     def take(self, rows: Index) -> Self:
         """Only these rows, and only the tasks that they measure."""
-        part = replace(
-            self,
-            X=self.X[rows],
-            y=self.y[rows],
-            codes=None if self.codes is None else self.codes[rows],
-            weight=None if self.weight is None else self.weight[rows],
-            offset=None if self.offset is None else self.offset[rows],
-            crossed=None if self.crossed is None else self.crossed.take(rows),
-            time=None if self.time is None else self.time[rows],
-        )
+        part = self._take(rows)
         measured = part.measured()
         if part.codes is None:
             present = np.count_nonzero(measured, axis=0) > 0
@@ -450,18 +431,25 @@ class Table:
             }
             return replace(part, tasks=tasks, **kept)
         # Rows of weight zero may belong to a task that is gone: they go with it.
-        rows = np.flatnonzero(present[part.codes])
+        part = part._take(np.flatnonzero(present[part.codes]))
+        assert part.codes is not None
+        return replace(part, codes=(np.cumsum(present) - 1)[part.codes], tasks=tasks)
+
+    def _take(self, rows: Index) -> Self:
         return replace(
-            part,
-            X=part.X[rows],
-            y=part.y[rows],
-            codes=(np.cumsum(present) - 1)[part.codes[rows]],
-            weight=None if part.weight is None else part.weight[rows],
-            offset=None if part.offset is None else part.offset[rows],
-            crossed=None if part.crossed is None else part.crossed.take(rows),
-            time=None if part.time is None else part.time[rows],
-            tasks=tasks,
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            codes=_take(self.codes, rows),
+            weight=_take(self.weight, rows),
+            offset=_take(self.offset, rows),
+            crossed=None if self.crossed is None else self.crossed.take(rows),
+            time=_take(self.time, rows),
         )
+
+
+def _take(values: A | None, rows: Index) -> A | None:
+    return None if values is None else values[rows]
 
 
 def strata_of(table: Table, *, by_class: bool) -> Index:
