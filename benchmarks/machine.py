@@ -1,13 +1,17 @@
 """What the figures were measured on."""
 
+import ast
+import hashlib
 import os
 import platform
 import subprocess
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from threadpoolctl import threadpool_info
 
+SOURCE = Path(__file__).parents[1] / "src" / "priormtl"
 PACKAGES = (
     "priormtl",
     "numpy",
@@ -48,6 +52,25 @@ def describe_commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return f"{commit}{'+' if changed else ''}"
+
+
+def describe_code(rooms: Iterable[str]) -> str:
+    """Digest of the lines of these folders and modules, without what only explains."""
+    found = hashlib.sha256()
+    for room in rooms:
+        home = SOURCE / room
+        files = sorted(home.rglob("*.py")) if home.is_dir() else [SOURCE / f"{room}.py"]
+        for file in files:
+            text = file.read_text("utf-8")
+            lines = [line.strip() for line in text.splitlines()]
+            for node in ast.walk(ast.parse(text)):
+                match node:
+                    case ast.Expr(value=ast.Constant(value=str())):
+                        docstring = slice(node.lineno - 1, node.end_lineno)
+                        lines[docstring] = [""] * len(lines[docstring])
+            code = [line for line in lines if line and not line.startswith("#")]
+            found.update("\n".join([file.name, *code]).encode())
+    return found.hexdigest()[:16]
 
 
 def load_average() -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
+from benchmarks.machine import describe_code
 from benchmarks.timing import Seconds
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
@@ -153,35 +154,42 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def write_index(names: Sequence[str], machine: Mapping[str, str]) -> None:
+def write_index(workloads: Mapping[str, Sequence[str]]) -> None:
     """Write the page with all goals, from what every workload left behind."""
+    (FOLDER / "README.md").write_text(render_index(workloads), encoding="utf-8")
+
+
+def render_index(workloads: Mapping[str, Sequence[str]]) -> str:
+    """All goals, and whether the code has changed since they were measured."""
     rows = []
-    for name in names:
+    for name, rooms in workloads.items():
         path = FOLDER / f"{name}.json"
         if path.is_file():
             facts = json.loads(path.read_text(encoding="utf-8"))
-            rows += _index_rows(name, facts)
-    goals = Table(("workload", "goal", "measured", "met", "run", "commit"), rows)
-    about = Table(("machine", ""), list(machine.items()))
-    page = (
+            rows += _index_rows(name, facts, describe_code(rooms))
+    goals = Table(("workload", "goal", "measured", "met", "commit", "code"), rows)
+    return (
         "# Benchmarks\n\n"
-        "Made by `make bench`, or `make bench QUICK=1` for a part; every line is "
-        "computed from the run and the commit named in its last columns (older: before "
-        "commits were recorded). Times of one thread are CPU times: medians of "
-        "repeats, with the shortest and the longest in brackets. Ratios are those of "
-        "the medians, before rounding. Gaps are duality gaps as a share of the "
-        "objective at P = 0, evaluated by our certificate for everybody. The JSON file "
-        "beside each page keeps every repeat.\n\n"
+        "Made by `make bench`, or `make bench QUICK=1` for a part; `JOBS=16` measures "
+        "tables in as many processes. Every line is computed from the run at the "
+        "commit that it names (older: before commits were recorded). *Code* says "
+        "whether the packages that a line measures have changed since, by a digest of "
+        "their source without comments; a test compares. Times of one thread are CPU "
+        "times: medians of repeats, with the shortest and the longest in brackets. "
+        "Ratios are those of the medians, before rounding. Gaps are duality gaps as a "
+        "share of the objective at P = 0, evaluated by our certificate for everybody. "
+        "The JSON file beside each page keeps every repeat.\n\n"
         "Our machine often has other work to do: what is compared takes turns, and "
-        "each page gives the load average before and after. A core that is "
-        "shared takes more CPU time for the same work, most of all for fits of a few "
-        "milliseconds (we have seen twice as much).\n\n"
-        "[Large fits, on a processor and on a graphics card](gpu.md), "
-        "[wide tables](width.md) and [tables of strangers](strangers.md) have pages of "
-        "their own.\n\n"
-        f"{goals.to_markdown()}\n\n{about.to_markdown()}\n"
+        "each page gives the load average before and after, and the machine. A core "
+        "that is shared takes more CPU time for the same work, most of all for fits of "
+        "a few milliseconds (we have seen twice as much).\n\n"
+        "These have pages of their own: [large fits, on a processor and on a graphics "
+        "card](gpu.md), [wide tables](width.md), [tables of strangers](strangers.md), "
+        "[levels that drift](drift.md), [rows, later rows and new "
+        "tasks](questions.md), [counts](counts.md), [classes](classes.md) and "
+        "[variances of counts and classes](laplace.md).\n\n"
+        f"{goals.to_markdown()}\n"
     )
-    (FOLDER / "README.md").write_text(page, encoding="utf-8")
 
 
 def draw(figure: Plot | Bars, path: Path) -> None:
@@ -224,15 +232,17 @@ def _bar_table(bars: Sequence[Bar]) -> Table:
     return Table(("goal", "measured", "met"), rows)
 
 
-def _index_rows(name: str, facts: dict) -> list[tuple[str, ...]]:
+def _index_rows(name: str, facts: dict, code: str) -> list[tuple[str, ...]]:
+    since = "the same" if facts.get("code") == code else "changed"
+    is_quick = facts["kind"] == "quick run"
     return [
         (
             f"[{facts['title']}]({name}.md)",
             bar["goal"],
             bar["measured"],
             _verdict(bar["met"]),
-            facts["kind"],
-            facts.get("commit", "older"),
+            facts.get("commit", "older") + (" (quick)" if is_quick else ""),
+            since,
         )
         for bar in facts["bars"]
     ]

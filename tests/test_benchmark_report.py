@@ -63,5 +63,32 @@ def test_page_shows_spread_and_file_keeps_repeats(report, tmp_path):
     assert kept["numbers"]["c"] is True
     assert kept["commit"] == "abc"
     assert "| 2.00 (1.00–4.00) |" in (tmp_path / "page.md").read_text()
-    report.write_index(["page", "absent"], {})
-    assert "| goal | 1 | yes | full run | abc |" in (tmp_path / "README.md").read_text()
+    index = tmp_path / "README.md"
+    report.write_index({"page": ["trees"], "absent": []})
+    assert "| goal | 1 | yes | abc | changed |" in index.read_text()
+    code = import_module("benchmarks.machine").describe_code(["trees"])
+    report.write_report("page", page, {**run, "code": code, "kind": "quick run"})
+    report.write_index({"page": ["trees"]})
+    assert "| goal | 1 | yes | abc (quick) | the same |" in index.read_text()
+
+
+def test_digest_of_code_knows_what_only_explains(monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    machine = import_module("benchmarks.machine")
+    monkeypatch.setattr(machine, "SOURCE", tmp_path)
+    digests = []
+    for text in ('"""Doc."""\nx = 1\n', '"""Other."""\n# Why.\nx = 1\n', "x = 2\n"):
+        (tmp_path / "one.py").write_text(text)
+        digests.append(machine.describe_code(["one"]))
+    assert digests[0] == digests[1] != digests[2]
+
+
+def test_index_of_benchmarks_says_which_pages_are_older_than_the_code(monkeypatch):
+    pytest.importorskip("matplotlib")
+    home = Path(__file__).parents[1]
+    monkeypatch.syspath_prepend(home)
+    workloads = import_module("benchmarks.main").WORKLOADS
+    page = import_module("benchmarks.report").render_index(workloads)
+    kept = (home / "docs" / "benchmarks" / "README.md").read_text("utf-8")
+    assert kept == page, "python -m benchmarks.main --index"
