@@ -1,7 +1,8 @@
-"""The numbers of docs/guide/case-studies.md: radon by county, heights of boys.
+"""The numbers of docs/guide/case-studies.md: radon, boys, schools and a robot's arm.
 
-``python -m benchmarks.case_studies`` reads the tables radon and oxboys from the folder
-``tables`` of PRIORMTL_DATA, with their fixed folds, and prints what the page shows.
+``python -m benchmarks.case_studies`` reads the tables radon and oxboys, with their
+fixed folds, and the data sets School and Sarcos from the folder PRIORMTL_DATA. It
+prints what the page shows, and draws docs/static/schools.svg.
 """
 
 import os
@@ -10,10 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.data import NEARBY
 from benchmarks.workloads.tables import FOLDS, read_table
-from priormtl import FeaturePrior, MultiTaskRegressor, tabular_model
+from priormtl import (
+    FeaturePrior,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    plotting,
+    tabular_model,
+)
+from priormtl.datasets import load_sarcos, load_school
 
 MIXED: dict[str, Any] = {
     "lam": 0.0,
@@ -26,7 +35,7 @@ MIXED: dict[str, Any] = {
 
 
 def main() -> None:
-    """Print both case studies."""
+    """Print all case studies."""
     warnings.simplefilter("ignore")
     folder = Path(os.environ.get("PRIORMTL_DATA", NEARBY)) / "tables"
     radon = read_table(folder / "radon.csv.gz").rename(columns={"task": "county"})
@@ -77,6 +86,47 @@ def main() -> None:
     inside = (y[~train] >= low_end) & (y[~train] <= high_end)
     width = np.mean(high_end - low_end)
     print(f"  intervals: {inside.mean():.2f} inside, {width:.1f} cm wide on average")
+    study_schools()
+    study_robot()
+
+
+def study_schools() -> None:
+    """Print what schools explain before and after pupils are taken into account."""
+    data = load_school()
+    pupils = pd.DataFrame(data.X, columns=list(data.feature_names))
+    none = pd.DataFrame({"none": np.zeros(len(pupils))})
+    print("Schools")
+    for title, X in (("nothing known", none), ("pupils and schools known", pupils)):
+        common = FeaturePrior.common(list(X))
+        model = MultiTaskRegressor(
+            task="school", feature_prior=common, intercept_strength="adaptive", **MIXED
+        ).fit(X.assign(school=data.task), data.y)
+        between, within = model.intercept_sd_, model.noise_sd_
+        share = between**2 / (between**2 + within**2)
+        spread = f"{between:.2f} between schools, {within:.2f} within"
+        print(f"  {title}: {spread}, intraclass correlation {share:.3f}")
+    effects = [(one.lower, one.upper) for one in model.summary(level=0.95).tasks]
+    above, below = (sum(end) for end in zip(*((a > 0, b < 0) for a, b in effects)))
+    print(f"  {above} of {len(effects)} schools above the average, {below} below")
+    figure = plotting.plot_effect(model, "school").figure
+    static = Path(__file__).parents[1] / "docs" / "static"
+    figure.savefig(static / "schools.svg", metadata={"Date": None})
+
+
+def study_robot() -> None:
+    """Print errors of torques for rows at random, and for the last fifth in time."""
+    data = load_sarcos()
+    n, deviation = len(data.X), data.y.std(axis=0)
+    mixed = np.random.default_rng(0).permutation(n)
+    print("Robot's arm: held-out error in deviations of each torque, mean of seven")
+    for title, order in (("rows at random", mixed), ("last fifth", np.arange(n))):
+        train, test = order[: 4 * n // 5], order[4 * n // 5 :]
+        model = MultiTaskRegressorCV().fit(data.X[train], data.y[train] / deviation)
+        y = data.y[test] / deviation
+        error = np.sqrt(np.mean((y - model.predict(data.X[test])) ** 2, axis=0)).mean()
+        ends = model.predict_interval(data.X[test], coverage=0.9)
+        inside = np.mean((y >= ends[..., 0]) & (y <= ends[..., 1]))
+        print(f"  {title}: {error:.3f}, 90 % intervals cover {inside:.2f}")
 
 
 def compare(frame: Any, models: dict[str, Any]) -> None:
