@@ -105,9 +105,10 @@ def study_schools() -> None:
         share = between**2 / (between**2 + within**2)
         spread = f"{between:.2f} between schools, {within:.2f} within"
         print(f"  {title}: {spread}, intraclass correlation {share:.3f}")
-    effects = [(one.lower, one.upper) for one in model.summary(level=0.95).tasks]
-    above, below = (sum(end) for end in zip(*((a > 0, b < 0) for a, b in effects)))
-    print(f"  {above} of {len(effects)} schools above the average, {below} below")
+    tasks = model.summary(level=0.95).tasks
+    above = sum(one.lower > 0 for one in tasks)
+    below = sum(one.upper < 0 for one in tasks)
+    print(f"  {above} of {len(tasks)} schools above the average, {below} below")
     figure = plotting.plot_effect(model, "school").figure
     static = Path(__file__).parents[1] / "docs" / "static"
     figure.savefig(static / "schools.svg", metadata={"Date": None})
