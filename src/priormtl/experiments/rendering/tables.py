@@ -1,6 +1,6 @@
 """Tables of results: means beside the paper's, paired differences, wins and losses."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isclose, isfinite
 from statistics import fmean, median
@@ -32,7 +32,7 @@ REFERENCE = "natural"  # method that all others are compared with
 def measured_table(
     title: str,
     columns: Sequence[str],  # the first is that of the labels
-    rows: Iterable[tuple[str, Sequence[Cell]]],
+    rows: Iterable[tuple[str, Sequence[Cell | str]]],
     notes: Iterable[str],
     runs: Iterable[Progress] = (),
 ) -> Table:
@@ -40,10 +40,14 @@ def measured_table(
     done, planned = map(sum, zip(*runs, (0, 0), strict=True))
     total = Progress(done, planned)
     missing = f"Incomplete: {total.text} runs are there; cells name what they rest on."
+    lines = []
+    for label, cells in rows:
+        shown = (TextCell(cell) if isinstance(cell, str) else cell for cell in cells)
+        lines.append(TableRow(label, tuple(shown)))
     return Table(
         title,
         tuple(columns),
-        tuple(TableRow(label, tuple(cells)) for label, cells in rows),
+        tuple(lines),
         "l" + "r" * (len(columns) - 1),
         (*(() if total.complete else (missing,)), *notes),
     )
@@ -54,22 +58,29 @@ def _head(column: Column) -> str:
     return f"{DATASETS[dataset]}, {METRICS[metric].title}"
 
 
-def _definitions(metrics: Iterable[str]) -> tuple[str, ...]:
-    return tuple(METRICS[metric].definition for metric in dict.fromkeys(metrics))
+def _definitions(columns: Iterable[Column]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(METRICS[metric].definition for _, metric in columns))
+
+
+def _runs(
+    measurements: Measurements, columns: Iterable[Column], methods: Iterable[str]
+) -> list[Progress]:
+    names = list(methods)
+    return [
+        measurements.progress(Setting(dataset, method), metric)
+        for dataset, metric in columns
+        for method in names
+    ]
 
 
 # Scores of all methods.
 
 
 def table_1(measurements: Measurements) -> Table:
-    columns = [
-        (name, metric)
-        for name in ("school", "sarcos")
-        for metric in ("ve_pooled", "ve_tasks", "ve_median")
-    ]
-    return score_table(
-        measurements, "Table 1. Regression", columns, notes=[NOTES["averages"]]
-    )
+    averages = ("ve_pooled", "ve_tasks", "ve_median")
+    columns = [(name, metric) for name in ("school", "sarcos") for metric in averages]
+    notes = [NOTES["averages"]]
+    return score_table(measurements, "Table 1. Regression", columns, notes=notes)
 
 
 def table_2(measurements: Measurements) -> Table:
@@ -102,20 +113,9 @@ def score_table(
         title,
         ("Method", *map(_head, columns)),
         zip(labels, zip(*grid, strict=True), strict=True),
-        (NOTES["scores"], *_definitions(metric for _, metric in columns), *notes),
+        (NOTES["scores"], *_definitions(columns), *notes),
         _runs(measurements, first.items(), methods),
     )
-
-
-def _runs(
-    measurements: Measurements, columns: Iterable[Column], methods: Iterable[str]
-) -> list[Progress]:
-    names = list(methods)
-    return [
-        measurements.progress(Setting(dataset, method), metric)
-        for dataset, metric in columns
-        for method in names
-    ]
 
 
 def _score_cells(
@@ -123,11 +123,9 @@ def _score_cells(
 ) -> list[TextCell]:
     """Our estimates beside the paper's, the best one in bold."""
     dataset, metric = column
-    ours = {
-        method: measurements.estimate(Setting(dataset, method), metric)
-        for method in methods
-    }
-    runs = dict(zip(methods, _runs(measurements, [column], methods), strict=True))
+    settings = [Setting(dataset, method) for method in methods]
+    ours = {s.method: measurements.estimate(s, metric) for s in settings}
+    runs = {s.method: measurements.progress(s, metric) for s in settings}
     # Only means over the most repeats can be the best.
     most = max((progress.done for progress in runs.values()), default=0)
     sign = 1 if METRICS[metric].higher_is_better else -1
@@ -138,18 +136,19 @@ def _score_cells(
     }
     best = max(means, key=means.__getitem__, default="")
     cells = []
-    for method, estimate in ours.items():
+    for setting in settings:
+        method, estimate = setting.method, ours[setting.method]
         paper = paper_estimate(dataset, metric, method)
-        beside = () if paper is None else (f"paper {_spell(paper, 1)}",)
-        missing = () if runs[method].complete else (runs[method].text,)
-        # What was not measured may lack its data set, too.
-        close = estimate is not None and method != best
-        if close:
-            verdict = measurements.judge(Setting(dataset, method), best, metric)
-            close = verdict in {Verdict.EVEN, Verdict.BETTER}
-        text = NOTHING if estimate is None else _spell(estimate, decimals)
-        mark = "†" if close else ""
-        cells.append(TextCell(text, mark, beside + missing, method == best))
+        asides = () if paper is None else (f"paper {_spell(paper, 1)}",)
+        if not runs[method].complete:
+            asides += (runs[method].text,)
+        text, mark = NOTHING, ""
+        if estimate is not None:  # what was not measured may lack its data set, too
+            text = _spell(estimate, decimals)
+            even = {Verdict.EVEN, Verdict.BETTER}
+            is_close = measurements.judge(setting, best, metric) in even
+            mark = "†" if method != best and is_close else ""
+        cells.append(TextCell(text, mark, asides, method == best))
     return cells
 
 
@@ -188,11 +187,9 @@ def rank_table(measurements: Measurements) -> Table | None:
     ranks: dict[str, list[tuple[float, float]]] = {}  # ours and the paper's, by method
     for (dataset, figure), paper in PAPER.items():
         metric = MAIN_METRICS[dataset]
-        estimates = [
-            measurements.estimate(Setting(dataset, method), metric)
-            for method in PAPER_LABELS
-        ]
-        means = [-estimate.mean for estimate in estimates if estimate is not None]
+        settings = (Setting(dataset, method) for method in PAPER_LABELS)
+        known = filter(None, (measurements.estimate(s, metric) for s in settings))
+        means = [-estimate.mean for estimate in known]
         if figure != "nMSE" and len(means) == len(PAPER_LABELS):
             papers = mean_ranks([-paper[method].mean for method in PAPER_LABELS])
             ranks[DATASETS[dataset]] = list(zip(mean_ranks(means), papers, strict=True))
@@ -205,9 +202,8 @@ def rank_table(measurements: Measurements) -> Table | None:
         ours, its = map(fmean, zip(*pairs, strict=True))
         rows.append((label, [*cells, TextCell(f"{ours:.1f}", asides=(f"{its:.1f}",))]))
     title = "Ranks over data sets, ours beside the paper's"
-    return measured_table(
-        title, ("Method", *ranks, "mean rank"), rows, [NOTES["ranks"]]
-    )
+    heads = ("Method", *ranks, "mean rank")
+    return measured_table(title, heads, rows, [NOTES["ranks"]])
 
 
 def mean_ranks(values: Sequence[float]) -> list[float]:
@@ -252,11 +248,11 @@ def difference_cell(
     return DifferenceCell(text.replace("-", "−"), mark, asides, verdict=verdict)
 
 
-def _count_cell(verdicts: Iterable[Verdict]) -> TextCell:
+def _count(verdicts: Iterable[Verdict]) -> str:
     """How often a method was significantly better, not different, worse."""
     known = list(verdicts)
     kinds = (Verdict.BETTER, Verdict.EVEN, Verdict.WORSE)
-    return TextCell(" / ".join(str(known.count(kind)) for kind in kinds))
+    return " / ".join(str(known.count(kind)) for kind in kinds)
 
 
 def _differences_note(label: str, what: str = "method") -> str:
@@ -276,23 +272,17 @@ def difference_table(
     metrics = ["ve_pooled", "ve_tasks"] if regression else ["auc"]
     columns = [(dataset, metric) for metric in metrics]
     grid = _difference_grid(measurements, columns, reference)
-    counts = [
-        _count_cell(cells[k].verdict for cells in grid.values())
-        for k in range(len(metrics))
-    ]
-    label = measurements.label(reference)
+    pairs = zip(*grid.values(), strict=True)
+    counts = [_count(cell.verdict for cell in cells) for cells in pairs]
+    notes = [_differences_note(measurements.label(reference)), *_definitions(columns)]
     return measured_table(
-        f"{DATASETS[dataset]}: difference against “{label}”",
+        f"{DATASETS[dataset]}: difference against “{measurements.label(reference)}”",
         ("Method", *(METRICS[metric].title for metric in metrics)),
         [
             *((measurements.label(method), cells) for method, cells in grid.items()),
-            ("better / even / worse", counts),
+            ("better / even / worse", counts or [_count([])] * len(columns)),
         ],
-        (
-            _differences_note(label),
-            *_definitions(metrics),
-            *([NOTES["complement"]] if regression else []),
-        ),
+        [*notes, NOTES["complement"]] if regression else notes,
         _runs(measurements, columns[:1], grid),
     )
 
@@ -303,18 +293,15 @@ def count_table(
     """Every method against the reference on every data set, and how often it won."""
     columns = [(name, MAIN_METRICS[name]) for name in datasets]
     grid = _difference_grid(measurements, columns, reference)
-    label = measurements.label(reference)
+    label, name = measurements.label(reference), measurements.label
     return measured_table(
         f"All data sets: difference against “{label}”",
         ("Method", *map(_head, columns), "better / even / worse"),
         [
-            (
-                measurements.label(method),
-                [*cells, _count_cell(cell.verdict for cell in cells)],
-            )
+            (name(method), [*cells, _count(cell.verdict for cell in cells)])
             for method, cells in grid.items()
         ],
-        (_differences_note(label), *_definitions(metric for _, metric in columns)),
+        (_differences_note(label), *_definitions(columns)),
         _runs(measurements, columns, grid),
     )
 
@@ -333,49 +320,65 @@ def _difference_grid(
     }
 
 
-def prior_table(measurements: Measurements) -> Table | None:
-    """Each prior against none, at the three smallest sizes and the paper's split."""
+def _place_rows(
+    measurements: Measurements,
+    most: int | None,  # sizes of the learning curve, the fewest rows first; None: all
+    compare: Callable[[str, int | None], tuple[list[Setting], list[DifferenceCell]]],
+) -> tuple[list[tuple[str, list[DifferenceCell]]], list[Progress]]:
+    """Rows of differences at sizes of curves and the paper's splits, and their runs.
+
+    ``compare`` has the settings that must be run for a row, and its cells.
+    """
     rows, runs = [], []
     for dataset in measurements.datasets():
         metric = MAIN_METRICS[dataset]
-        for size in (*measurements.sizes(dataset)[:3], None):
-            settings = [Setting(dataset, prior, size) for prior in PRIORS]
-            progress = [measurements.progress(s, metric) for s in settings]
-            runs += progress
-            if any(one.planned for one in progress):
+        for size in (*measurements.sizes(dataset)[:most], None):
+            settings, cells = compare(dataset, size)
+            runs += [measurements.progress(s, metric) for s in settings]
+            if cells:
                 place = "paper" if size is None else size
-                cells = [difference_cell(measurements, s, NONE) for s in settings]
                 rows.append((f"{_head((dataset, metric))}, {place}", cells))
-    if not rows:
-        return None
+    return rows, runs
+
+
+def prior_table(measurements: Measurements) -> Table | None:
+    """Each prior against none, at the three smallest sizes and the paper's split."""
+
+    def compare(
+        dataset: str, size: int | None
+    ) -> tuple[list[Setting], list[DifferenceCell]]:
+        settings, metric = [], MAIN_METRICS[dataset]
+        settings = [Setting(dataset, prior, size) for prior in PRIORS]
+        if not any(measurements.progress(s, metric).planned for s in settings):
+            return settings, []
+        return settings, [difference_cell(measurements, s, NONE) for s in settings]
+
+    rows, runs = _place_rows(measurements, 3, compare)
     note = (
         f"{_differences_note(measurements.label(NONE), 'prior')} Rows: training rows "
         "per task or class, the three fewest of the curve; “paper”: the paper's split."
     )
     heads = ("Data set, metric, rows", *map(measurements.label, PRIORS))
-    return measured_table("When did a prior help?", heads, rows, [note], runs)
+    title = "When did a prior help?"
+    return measured_table(title, heads, rows, [note], runs) if rows else None
 
 
 def control_table(measurements: Measurements) -> Table | None:
     """The expert prior against none and against its controls, at every size."""
-    rows, runs = [], []
-    for dataset in measurements.datasets():
-        metric = MAIN_METRICS[dataset]
-        for size in (*measurements.sizes(dataset), None):
-            expert = Setting(dataset, "expert", size)
-            references = measurements.references(expert)
-            progress = [measurements.progress(s, metric) for s in references]
-            # Controls of the paper's splits are run where time allows.
-            if not all(one.planned for one in progress) or expert not in (
-                measurements.settings
-            ):
-                continue
-            runs += progress
-            cells = [difference_cell(measurements, expert, s) for s in references]
-            place = "paper" if size is None else size
-            rows.append((f"{_head((dataset, metric))}, {place}", cells))
-    if not rows:
-        return None
+
+    def compare(
+        dataset: str, size: int | None
+    ) -> tuple[list[Setting], list[DifferenceCell]]:
+        expert, metric = Setting(dataset, "expert", size), MAIN_METRICS[dataset]
+        references = measurements.references(expert)
+        # Controls of the paper's splits are run where time allows.
+        planned = all(measurements.progress(s, metric).planned for s in references)
+        if not planned or expert not in measurements.settings:
+            return [], []
+        cells = [difference_cell(measurements, expert, s) for s in references]
+        return references, cells
+
+    rows, runs = _place_rows(measurements, None, compare)
     note = (
         "Percentage points, expert prior minus its reference, over the same splits, "
         "with a 95 % interval (corrected resampled t). Ridge: D = I, theta from the "
@@ -383,44 +386,16 @@ def control_table(measurements: Measurements) -> Table | None:
         "said to be opposite, and opposite ones similar. Knowledge is what the prior "
         "adds to all three."
     )
-    heads = ("Data set, metric, rows", "minus no prior", "minus ridge")
+    minus = ("minus no prior", "minus ridge", "minus reversed")
+    heads = ("Data set, metric, rows", *minus)
     title = "What an expert's relations add"
-    return measured_table(title, (*heads, "minus reversed"), rows, [note], runs)
-
-
-def selection_table(
-    measurements: Measurements, n_features: Mapping[str, int]
-) -> Table | None:
-    """Features that fits at the paper's splits selected, where rows tell."""
-    rows = []
-    for method in measurements.methods(n_features):
-        counts = {
-            name: [
-                strengths["features"]
-                for strengths in measurements.strengths.get(
-                    Setting(name, method), {}
-                ).values()
-                if "features" in strengths
-            ]
-            for name in n_features
-        }
-        if any(counts.values()):
-            texts = [
-                f"{median(each):g} ({min(each):g}–{max(each):g})" if each else NOTHING
-                for each in counts.values()
-            ]
-            rows.append((measurements.label(method), [TextCell(t) for t in texts]))
-    if not rows:
-        return None
-    heads = [f"{DATASETS[name]}, of {d}" for name, d in n_features.items()]
-    title = "Features selected at the paper's splits"
-    return measured_table(title, ("Method", *heads), rows, [NOTES["selected"]])
+    return measured_table(title, heads, rows, [note], runs) if rows else None
 
 
 def interval_table(measurements: Measurements) -> Table | None:
     """Significant differences by kind of interval and with many comparisons."""
     datasets = measurements.datasets()
-    priors = [(name, prior) for name in datasets for prior in PRIORS]
+    curves = [(name, size) for name in datasets for size in measurements.sizes(name)]
     families = {
         "compared methods against “ours, natural prior”": (
             REFERENCE,
@@ -428,15 +403,11 @@ def interval_table(measurements: Measurements) -> Table | None:
         ),
         "priors against none, the paper's splits": (
             NONE,
-            [Setting(name, prior) for name, prior in priors],
+            [Setting(name, prior) for name in datasets for prior in PRIORS],
         ),
         "priors against none, learning curves": (
             NONE,
-            [
-                Setting(name, prior, size)
-                for name, prior in priors
-                for size in measurements.sizes(name)
-            ],
+            [Setting(name, prior, size) for name, size in curves for prior in PRIORS],
         ),
     }
     rows = []
@@ -453,15 +424,14 @@ def interval_table(measurements: Measurements) -> Table | None:
                 one.verdict if p <= 1.0 - LEVEL else Verdict.EVEN
                 for one, p in zip(known, adjusted, strict=True)
             ]
-            cells += [_count_cell(one.verdict for one in known), _count_cell(kept)]
+            cells += [_count(one.verdict for one in known), _count(kept)]
             count = len(known)
         if count:
-            rows.append((title, [TextCell(str(count)), *cells]))
-    if not rows:
-        return None
+            rows.append((title, [str(count), *cells]))
     heads = ("Family", "comparisons", "ours", "ours, Holm", "usual", "usual, Holm")
     title = "What intervals and multiplicity change"
-    return measured_table(title, heads, rows, [NOTES["intervals"]])
+    notes = [NOTES["intervals"]]
+    return measured_table(title, heads, rows, notes) if rows else None
 
 
 def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
@@ -474,10 +444,35 @@ def adjust_by_holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-# Grids, the strengths that were chosen, and costs.
+# Grids, what was chosen, and costs.
 
 Grids = Mapping[str, Mapping[str, Sequence[float]]]  # data set, strength, values
 STRENGTHS = ("lam", "theta", "epsilon")
+
+
+def _chosen(measurements: Measurements, setting: Setting, name: str) -> list[float]:
+    """What the repeats of a setting chose under a name, where rows tell."""
+    by_repeat = measurements.strengths.get(setting, {}).values()
+    return [strengths[name] for strengths in by_repeat if name in strengths]
+
+
+def selection_table(
+    measurements: Measurements, n_features: Mapping[str, int]
+) -> Table | None:
+    """Features that fits at the paper's splits selected, where rows tell."""
+    rows = []
+    for method in measurements.methods(n_features):
+        settings = [Setting(name, method) for name in n_features]
+        counts = [_chosen(measurements, s, "features") for s in settings]
+        texts = [
+            f"{median(each):g} ({min(each):g}–{max(each):g})" if each else NOTHING
+            for each in counts
+        ]
+        if any(counts):
+            rows.append((measurements.label(method), texts))
+    heads = ["Method", *(f"{DATASETS[name]}, of {d}" for name, d in n_features.items())]
+    title = "Features selected at the paper's splits"
+    return measured_table(title, heads, rows, [NOTES["selected"]]) if rows else None
 
 
 def grid_table(grids: Grids) -> Table:
@@ -485,7 +480,7 @@ def grid_table(grids: Grids) -> Table:
     rows = [
         (
             DATASETS[name],
-            [TextCell(", ".join(f"{x:g}" for x in sorted(grid[k]))) for k in STRENGTHS],
+            [", ".join(f"{x:g}" for x in sorted(grid[k])) for k in STRENGTHS],
         )
         for name, grid in grids.items()
     ]
@@ -498,27 +493,20 @@ def chosen_table(measurements: Measurements, grids: Grids) -> Table | None:
     rows = []
     for dataset, grid in grids.items():
         for prior in (NONE, *PRIORS):
-            by_repeat = measurements.strengths.get(Setting(dataset, prior), {})
+            setting = Setting(dataset, prior)
             chosen = {
-                name: [
-                    strengths[f"relative_{name}"]
-                    for strengths in by_repeat.values()
-                    if f"relative_{name}" in strengths
-                ]
+                name: _chosen(measurements, setting, f"relative_{name}")
                 for name in STRENGTHS
             }
-            if not chosen["lam"]:
-                continue
-            zeros = str(chosen["theta"].count(0.0))
-            texts = [str(len(chosen["lam"])), NOTHING if prior == NONE else zeros]
-            texts += [_spell_chosen(chosen[name], grid[name]) for name in STRENGTHS]
-            label = f"{DATASETS[dataset]}, {measurements.label(prior)}"
-            rows.append((label, [TextCell(text) for text in texts]))
-    if not rows:
-        return None
+            if chosen["lam"]:
+                zeros = str(chosen["theta"].count(0.0))
+                texts = [str(len(chosen["lam"])), NOTHING if prior == NONE else zeros]
+                texts += [_spell_chosen(chosen[name], grid[name]) for name in STRENGTHS]
+                label = f"{DATASETS[dataset]}, {measurements.label(prior)}"
+                rows.append((label, texts))
     heads = ("Data set, prior", "repeats", "theta = 0", *STRENGTHS)
     title = "Strengths chosen at the paper's splits"
-    return measured_table(title, heads, rows, [NOTES["chosen"]])
+    return measured_table(title, heads, rows, [NOTES["chosen"]]) if rows else None
 
 
 def _spell_chosen(values: Sequence[float], grid: Sequence[float]) -> str:
@@ -531,13 +519,12 @@ def _spell_chosen(values: Sequence[float], grid: Sequence[float]) -> str:
 
 
 def cost_table(measurements: Measurements) -> Table | None:
-    datasets = measurements.datasets()
     if not measurements.seconds:
         return None
-    rows = []
+    datasets, rows = measurements.datasets(), []
     for method in measurements.methods(datasets):
         times = [measurements.mean_seconds(Setting(name, method)) for name in datasets]
         texts = [NOTHING if t is None else f"{t:.{1 if t < 10 else 0}f}" for t in times]
-        rows.append((measurements.label(method), [TextCell(text) for text in texts]))
+        rows.append((measurements.label(method), texts))
     heads = ("Method", *(DATASETS[name] for name in datasets))
     return measured_table("Seconds to tune and fit", heads, rows, [NOTES["costs"]])
