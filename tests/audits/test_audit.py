@@ -44,7 +44,7 @@ def features(audit):
     return [r for r in audit.relations if r.kind == "feature"]
 
 
-@pytest.mark.parametrize("theta", [0.01, 10.0, 10_000.0])
+@pytest.mark.parametrize("theta", [0.01, 10_000.0])
 @pytest.mark.parametrize("size", [{}, {"m": 1, "n": 60}, {"n": 10, "common": 2.0}])
 def test_a_wrong_relation_comes_out_on_top(theta, size):
     for seed, flip in enumerate(["similar", "opposite"]):

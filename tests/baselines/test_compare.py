@@ -136,7 +136,9 @@ def test_classes(rows):
     assert forced["metric"][0] == "rmse"
 
 
-@pytest.mark.parametrize("loss", ["poisson", "gamma", "negative_binomial"])
+@pytest.mark.parametrize(
+    "loss", ["poisson", pytest.param("gamma", marks=pytest.mark.slow)]
+)
 def test_counts_and_amounts_are_judged_by_deviance(loss):
     rng = np.random.default_rng(0)
     X = pd.DataFrame({"x": rng.normal(size=90), "days": rng.uniform(1.0, 9.0, 90)})
@@ -165,11 +167,11 @@ def test_several_classes(rows):
     tree = DecisionTreeClassifier(max_depth=2, random_state=0)
     found = compare(X, labels, task=task, methods={"tree": tree}, **FAST)
     assert found["metric"].tolist() == ["log_loss", "accuracy"]
-    named = ["priormtl", "ridge-dummies"]
-    found = compare(X, labels, task=task, methods=named, **FAST)
+    # The default method with several classes: cli/test_compare.py.
+    found = compare(X, labels, task=task, methods="ridge-dummies", **FAST)
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
-    assert (found["mean"][:2] < -shares @ np.log(shares)).all()
-    assert found["mean"][2:].between(0.5, 1.0).all()
+    assert found["mean"][0] < -shares @ np.log(shares)
+    assert 0.5 < found["mean"][1] < 1.0
     left_out = methods_left_out(Ours(**(SETTINGS | {"classify": True, "n_classes": 3})))
     assert left_out["mixed-model"] == left_out["rmtl"] == "not for 3 classes"
 

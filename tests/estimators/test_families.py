@@ -215,7 +215,9 @@ def test_bad_targets_and_missing_exposure():
         MultiTaskRegressor(loss="poisson").fit_statistics(statistics)
 
 
-@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "loss", ["poisson", pytest.param("gamma", marks=pytest.mark.slow)]
+)
 def test_default_model_mixes_trees_on_the_scale_of_scores(loss, tmp_path, monkeypatch):
     monkeypatch.setattr(stacked, "SIZES", (stacked.Booster(40, 6, 0.2, 63),))
     frame, _ = table(loss, n=60)
@@ -292,7 +294,7 @@ def test_variances_of_amounts_are_found(seed):
     assert found.task[0] == pytest.approx(1.0, rel=0.3)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_folds_know_nothing_of_the_rows_that_they_hold_out(seed):
     """Models of folds start at the estimate of all rows, and must leave it behind."""
     rng = np.random.default_rng(seed)
@@ -316,7 +318,7 @@ def test_folds_know_nothing_of_the_rows_that_they_hold_out(seed):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_intervals_hold_their_share_and_counts_have_whole_ends(loss, tmp_path):
-    frame, y = table(loss, m=10, n=120)
+    frame, y = table(loss, m=10, n=80)
     train, few = np.arange(len(y)) % 2 == 0, frame["task"] == 9
     settings = {"ties": "adaptive", "fit_intercept": "tied", "task_prior": "mean"}
     ours = MultiTaskRegressorCV(
