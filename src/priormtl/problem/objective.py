@@ -39,7 +39,7 @@ from priormtl.problem.newton_system import (
     solve_newton_system,
 )
 from priormtl.problem.quadratic import QuadraticPrior
-from priormtl.problem.second_order import largest_gain, without_flat_part
+from priormtl.problem.second_order import largest_gain, split_flat_part
 
 
 class Certificate(NamedTuple):
@@ -264,10 +264,12 @@ class Problem:
         dual = found.dual
         for pull in pulls:
             # Along directions without curvature any slope would gain for ever.
-            bent = without_flat_part(self, point, pull)
+            bent, needed = split_flat_part(self, point, pull)
             # Rounding errors of large coefficients would make it one of a larger norm.
-            bent *= min(1.0, self.lam / max(self.penalty.dual_norm(-bent), TINY))
-            dual = max(dual, self._smooth_dual(point, bent))
+            room = self.lam - self.penalty.dual_norm(-needed)
+            if room > 0.0:
+                bent *= min(1.0, room / max(self.penalty.dual_norm(-bent), TINY))
+                dual = max(dual, self._smooth_dual(point, bent + needed))
         return self.certify_rounded(point, found._replace(dual=dual), by_newton=True)
 
     def _smooth_dual(self, point: Point, pull: Array | None = None) -> float:

@@ -132,6 +132,7 @@ def largest_gain(
     system = _pose(problem, point)
     if system is None:
         return None
+    pulls = pull is not None
     if pull is None:
         pull = problem.free_gradient(point) - point.gradient
     slope = np.zeros(len(system.basis))
@@ -139,7 +140,7 @@ def largest_gain(
     samples = system.samples
     if samples is None:
         data, _ = system.data_of(None)
-        decrement, _ = _decrement(data, system, slope @ system.basis)
+        decrement, _ = _decrement(data, system, slope @ system.basis, pulls)
         return 0.5 * decrement**2
     K = samples.eta.shape[1]
     own = samples.y > 0 if K > 1 else np.ones_like(samples.y, dtype=bool)
@@ -156,7 +157,7 @@ def largest_gain(
         lost += float(np.sum((losses - fewer.losses())[~gone]))
         samples, own = fewer.on(~gone), own[~gone]
         data, unit = system.data_of(samples)
-        decrement, length = _decrement(data, system, slope @ system.basis)
+        decrement, length = _decrement(data, system, slope @ system.basis, pulls)
         length = length.reshape(unit.shape)
         reach = np.divide(length, unit, np.zeros_like(unit), where=unit > 0)
         # No two classes differ by more than the widest two do from the mean.
@@ -168,26 +169,36 @@ def largest_gain(
     return gain
 
 
-def without_flat_part(problem: "Problem", point: "Point", pull: Array) -> Array:
-    """A slope (d, m) less what lies along directions without curvature.
+def split_flat_part(
+    problem: "Problem", point: "Point", pull: Array
+) -> tuple[Array, Array]:
+    """A slope (d, m) less what lies along directions without curvature, and what must.
 
-    Such directions are known for small problems only; others keep theirs.
+    The second is least among those that cancel the slope of fit and prior there, which
+    is next to nothing, but gains for ever. Such directions are known for small problems
+    only; others keep theirs.
     """
     system, (d, m) = _pose(problem, point), problem.shape
     if system is None:
-        return pull
+        return pull, np.zeros_like(pull)
     data, _ = system.data_of(system.samples)
     A = np.vstack([data.A, system.prior.A])
     found = _decompose(A, system.offset)
-    if not found.flat.shape[1]:
-        return pull
-    flat = (found.flat / found.length[:, np.newaxis]).T
-    directions = flat @ system.basis[: d * m].T
-    lengths = np.linalg.norm(directions, axis=1, keepdims=True)
-    Q, _ = np.linalg.qr((directions / np.where(lengths > 0, lengths, 1.0)).T)
-    slope = pull.T.ravel()
-    slope = slope - Q @ (Q.T @ slope)
-    return np.ascontiguousarray(slope.reshape(m, d).T)
+    flat = found.flat / found.length[:, np.newaxis]
+    directions = flat.T @ system.basis[: d * m].T
+    lengths = np.linalg.norm(directions, axis=1)
+    lengths = np.where(lengths > 0, lengths, 1.0)
+    directions /= lengths[:, np.newaxis]
+    left = _slope_along(A, flat / lengths, np.concatenate([data.rho, system.prior.rho]))
+    inverse, slope = np.linalg.pinv(directions), pull.T.ravel()
+    parts = slope - inverse @ (directions @ slope), -inverse @ left
+    first, second = (np.ascontiguousarray(p.reshape(m, d).T) for p in parts)
+    return first, second
+
+
+def _slope_along(A: Array, directions: Array, rho: Array) -> Array:
+    """ρ'A times each direction, in which A all but cancels."""
+    return np.asarray(rho @ (A.astype(LONG) @ directions), dtype=float)
 
 
 def _pose(problem: "Problem", point: "Point") -> _System | None:
@@ -256,17 +267,23 @@ def _decompose(A: Array, offset: Array) -> _Decomposition:
     return _Decomposition(Q[:, :rank], square, flat, length, order, digits)
 
 
-def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array]:
+def _decrement(
+    data: _Rows, system: _System, slope: Array, pulls: bool
+) -> tuple[float, Array]:
     """λ of all rows with an extra slope, and lengths of the samples' rows by H⁻¹.
 
     A slope along directions without curvature counts by the least one that shows, or
-    not at all where it is but the rounding of a larger one.
+    not at all where it is but the rounding of a larger one. Where that ``pulls``, the
+    slope of the rows themselves is added to it.
     """
     prior = system.prior
     A = np.vstack([data.A, prior.A])
     Q, R, flat, length, order, digits = _decompose(A, system.offset)
-    slope = slope / length
-    along = float(np.linalg.norm(flat.T @ slope))
+    slope, rho = slope / length, np.concatenate([data.rho, prior.rho])
+    flat_slope = flat.T @ slope
+    if pulls:
+        flat_slope += _slope_along(A / length, flat, rho)
+    along = float(np.linalg.norm(flat_slope))
     if along > 8.0 * EPS * float(np.linalg.norm(slope)):
         # Fewer rows than unknowns leave a null space, where any slope gains for ever.
         along = along / digits if digits > 0 and len(A) >= A.shape[1] else np.inf
@@ -275,7 +292,7 @@ def _decrement(data: _Rows, system: _System, slope: Array) -> tuple[float, Array
     # λ² = g'H⁻¹g = 2 g'x − x'Hx + h'H⁻¹h, h = g − H x, with x near H⁻¹g. Near singular
     # systems leave half the digits of x, so that h is computed with more.
     kept = order[: len(R)]
-    rho, slope = np.concatenate([data.rho, prior.rho]), slope[kept]
+    slope = slope[kept]
     inverse = solve_triangular(R, np.eye(len(R)), check_finite=False)
     x = inverse @ (Q.T @ rho + inverse.T @ slope)
     rows = (A[:, kept] / length[kept]).astype(LONG)
