@@ -265,18 +265,26 @@ class FamilyEvaluation:
     def dual_value(self, scale: float) -> float:
         """Dual value at the scaled residuals.
 
-        A dual point needs residuals whose sums the intercepts' cost explains. Large
-        intercepts magnify what rounding leaves of that; the bound holds with it.
-        Intercepts are those at the features' means: far from there they could differ
-        from the best by far more.
+        A dual point needs residuals whose sums the intercepts' cost explains. What is
+        left of these is taken off all residuals of a task alike, as in the gradient.
         """
-        fit = self.fit
-        value = fit.dual_sum(scale * self.slopes)
-        value -= scale**2 * fit.intercepts.value(self.b)
-        if not fit.intercepts.are_fixed:
-            b = self.b + np.sum(fit.means * self.coef, axis=0)
-            value += scale * float(self.intercept_slope @ b)
-        return value
+        fit, slope = self.fit, self.intercept_slope
+        cost = scale**2 * fit.intercepts.value(self.b)
+        if fit.intercepts.are_fixed:
+            return fit.dual_sum(scale * self.slopes)
+        weight = fit.data.task_weight
+        share = slope / np.where(weight > 0, weight, 1.0)
+        v = self.slopes - fit.data.spread(share)
+        if fit.has_conjugate(scale * v):
+            return fit.dual_sum(scale * v) - cost
+        # Rounding only, of residuals at the end of their domain: to first order, at
+        # intercepts at the features' means, and the way from any score to any other.
+        if np.any(np.abs(slope) > fit.slope_rounding(self)):
+            return -np.inf
+        means = self.b + np.sum(fit.means * self.coef, axis=0)
+        reach = float(np.abs(slope).sum() * np.ptp(self.eta[fit.data.weight > 0]))
+        value = fit.dual_sum(scale * self.slopes) + scale * float(slope @ means)
+        return value - cost - 2.0 * scale * reach
 
     def best_scale(self, limit: float, prior_value: float, slack: float = 0.0) -> float:
         """Largest feasible scale, or less where the dual value falls before it."""
@@ -383,7 +391,7 @@ class FamilyFit(WithoutForms):
         if not np.all(np.isfinite(point.eta)):
             return point  # of a run that diverges, as its value tells
         last = np.inf
-        for _ in range(100):
+        for k in range(100):
             slope = point.intercept_slope
             if np.all(np.abs(slope) <= 1e-14 * self._units):
                 break
@@ -394,6 +402,9 @@ class FamilyFit(WithoutForms):
             if 0.5 * last < size < max(1e-11, noise):
                 break
             last = size
+            if k == 20 and self.intercepts.are_free and self.family.scores_per_row == 1:
+                point = self._bisect(point)
+                continue
             closer = self._newton_step(point, slope)
             if closer is None:
                 break
@@ -431,6 +442,26 @@ class FamilyFit(WithoutForms):
         yield replace(point, b=point.b + step * np.log1p(size) / size)
         largest = float(size.max())
         yield replace(point, b=point.b + step * np.log1p(largest) / largest)
+
+    def _bisect(self, point: FamilyEvaluation) -> FamilyEvaluation:
+        """Best free intercepts by bisection, for scores so large that f is two lines.
+
+        Between them all curvature lies, which Newton's steps pass over.
+        """
+        low, sign = point.b, -np.sign(point.intercept_slope)
+        width = np.ones(len(low))
+        high = low
+        for _ in range(60):
+            high = low + sign * width
+            falls = sign * replace(point, b=high).intercept_slope < 0.0
+            if not falls.any():
+                break
+            low, width = np.where(falls, high, low), np.where(falls, 2.0, 1.0) * width
+        for _ in range(60):
+            middle = 0.5 * (low + high)
+            falls = sign * replace(point, b=middle).intercept_slope < 0.0
+            low, high = np.where(falls, middle, low), np.where(falls, high, middle)
+        return replace(point, b=low)
 
     def _intercept_step(
         self, point: FamilyEvaluation, bends: Array | None = None
@@ -554,20 +585,30 @@ class FamilyFit(WithoutForms):
             values = values + v * data.offset
         return float(np.sum(np.where(data.weight > 0, data.weight * values, 0.0)))
 
+    def has_conjugate(self, v: Array) -> bool:
+        """Whether residuals are in the domain of f*."""
+        low, high = self.family.domain(self.data.y)
+        return not np.any(((v < low) | (v > high)) & (self.data.weight > 0))
+
+    def slope_rounding(self, at: FamilyEvaluation) -> Array:
+        """What rounding may leave of the slope in the best intercepts (m,)."""
+        sums = self.data.task_sums(self.data.weight * np.abs(at.slopes))
+        return 1e-10 * (self._units + sums) + 8.0 * self._tie_rounding(at.b)
+
     def newton_dual(self, at: FamilyEvaluation, V: Array, product: Array) -> float:
         change, scores = self._follow(at, V)
         return self._dual_at(at, at.slopes + at.bends * scores, change)
 
     def _dual_at(self, at: FamilyEvaluation, v: Array, change: Array) -> float:
         """Dual value at residuals v, for intercepts that change by so much."""
-        low, high = self.family.domain(self.data.y)
-        if np.any(((v < low) | (v > high)) & (self.data.weight > 0)):
+        if not self.has_conjugate(v):
             return -np.inf
-        v = np.clip(v, low, high)
         b, left = at.b + change, 0.0
         if not self.intercepts.are_fixed:
             sums = self.data.task_sums(self.data.weight * v)
             slope = sums + self.intercepts.slope(b)
+            if np.any(np.abs(slope) > 1e4 * self.slope_rounding(at)):
+                return -np.inf
             # Where curvatures are next to nothing, intercepts follow only roughly.
             left = float(slope @ b - 2.0 * np.abs(slope) @ np.abs(change))
         return self.dual_sum(v) - self.intercepts.value(b) + left
