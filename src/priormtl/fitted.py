@@ -3,14 +3,15 @@
 Estimators read data, pose a model, solve it and keep a ``Fitted`` as ``fitted_``; their
 other fitted attributes are views of it (``VIEWS``). Summaries, reports, plots, audits,
 model files and exports read the same value. ``to_arrays`` and ``from_arrays`` turn it
-into arrays and back, without the statistics and the rows of the fit.
+into arrays and back, without the statistics and the rows of the fit. Standard errors
+are found when first asked for, as they can take longer than a small fit.
 """
 
 import json
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -161,7 +162,7 @@ class Fitted:
     added: int = 0  # number of last tasks, those that ``update`` has added
     drift: Levels | None = None  # levels of tasks that drift in time
     history: History | None = None  # what the last rows of tasks add to forecasts
-    errors: StandardErrors | None = None
+    find_errors: Callable[[], StandardErrors | None] | None = None  # slow; kept
     search: Search | None = None
     calibration: Calibration | None = None
     reliability: Reliability | None = None
@@ -173,6 +174,19 @@ class Fitted:
     # What stays in memory.
     statistics: TaskStatistics | None = None
     held_out: HeldOut | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """State of a copy, which has standard errors and not what they are made of."""
+        return dict(self.with_errors(self.errors).__dict__)
+
+    @cached_property
+    def errors(self) -> StandardErrors | None:
+        """Standard errors, where they are quickly found."""
+        return None if self.find_errors is None else self.find_errors()
+
+    def with_errors(self, errors: StandardErrors | None) -> Self:
+        """The same with these standard errors."""
+        return replace(self, find_errors=partial(_same, errors))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -296,7 +310,7 @@ class Fitted:
             if self.__dict__[name] is not None:
                 arrays[name] = self.__dict__[name]
         for name in PARTS:
-            part = self.__dict__[name]
+            part = self.errors if name == "errors" else self.__dict__[name]
             if part is not None:
                 own = part._asdict()
                 held: dict[str, np.ndarray] = {
@@ -334,6 +348,8 @@ class Fitted:
                     if key.startswith(f"{name}.")
                 }
                 given[name] = kind(**plain[name], **own)
+        if "errors" in given:
+            given["find_errors"] = partial(_same, given.pop("errors"))
         prior, design = plain["prior"], plain["design"]
         if plain.get("classes") is not None:
             given["classes"] = _read_classes(plain["classes"], len(labels))
@@ -527,6 +543,11 @@ def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
         array[:] = tasks
         return array
     return np.array(tasks)
+
+
+def _same(errors: StandardErrors | None) -> StandardErrors | None:
+    """What ``find_errors`` finds where standard errors are known."""
+    return errors
 
 
 def _demand(holds: bool, what: str) -> None:

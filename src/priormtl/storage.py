@@ -136,7 +136,7 @@ def _with_errors(model: LinearMultiTask, fitted: Fitted) -> Fitted:
     if fitted.errors is not None or m * (d + 1) ** 3 > MOST_STEPS:
         return fitted
     try:
-        return replace(fitted, errors=model._errors(0.5))
+        return fitted.with_errors(model._errors(0.5))
     except (ValueError, np.linalg.LinAlgError):  # classes, few rows, other penalties
         return fitted
 

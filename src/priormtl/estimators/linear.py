@@ -7,6 +7,7 @@ and those that search for them derive from this class.
 
 import warnings
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -79,6 +80,7 @@ __all__ = [
 ]
 
 INTERCEPT = "(intercept)"
+MOST_KEPT = 2**20  # numbers of a fit: 8 MB
 FAR = 5.0  # deviations from zero of the mean of a feature
 
 
@@ -332,6 +334,7 @@ class LinearMultiTask(MultiTaskEstimator):
             statistics=kept,
         )
         if isinstance(self, RegressorMixin) and family is None:
+            find_errors = None
             is_added = posed.crossed is not None or posed.drift is not None
             if isinstance(data, StackedRows) and is_added:
                 misses = data.y - score_rows(data, coef.T, solution.intercept)
@@ -341,20 +344,24 @@ class LinearMultiTask(MultiTaskEstimator):
                     task = np.repeat(np.arange(len(data.tasks)), np.diff(data.starts))
                     misses -= fitted.drift.at(task, data.time)[0]
                 squares = data.task_sums(data.weight * misses**2)
-                errors = errors_of(posed, solution.coef)
+                find_errors = partial(errors_of, posed, solution.coef)
             else:
                 squares = task_errors(moments, coef, solution.intercept)
-                quick = not has_outliers and kept is None
-                errors = quick_errors(fitted, posed, solution) if quick else None
+                if not has_outliers and kept is None:
+                    find_errors = partial(quick_errors, fitted, posed, solution)
             fitted = replace(
                 fitted,
                 task_r2=training_r2(moments, squares),
                 target_variance=pooled_target_variance(moments),
                 within_variance=float(moments.yy.sum() / moments.weight.sum()),
-                errors=errors,
+                find_errors=find_errors,
             )
         elif family is not None and not has_outliers and fitted.n_classes == 1:
-            fitted = replace(fitted, errors=quick_errors(fitted, posed, solution))
+            find_errors = partial(quick_errors, fitted, posed, solution)
+            fitted = replace(fitted, find_errors=find_errors)
+        # Rows of small fits are kept until standard errors are asked for.
+        if problem.fit.size > MOST_KEPT:
+            fitted = fitted.with_errors(fitted.errors)
         self.fitted_ = fitted
 
     def update(

@@ -93,13 +93,13 @@ def to_fitted(estimator: str, found: PartitionedFit, tasks: Tasks) -> Fitted:
     noise = CONSTANT * np.abs(found.mean[d]) * np.sqrt(weight)
     with np.errstate(divide="ignore", invalid="ignore"):
         r2 = np.where(deviance > noise**2, 1.0 - squares / deviance, np.nan)
-    return replace(
+    fitted = replace(
         fitted,
         task_r2=r2,
         target_variance=float(survey.products[-1, -1] / survey.weight),
         within_variance=float(survey.within[d] / survey.weight),
-        errors=_errors(found, tables, slopes),
     )
+    return fitted.with_errors(_errors(found, tables, slopes))
 
 
 def _conditional(found: PartitionedFit, tables: list[TaskTable]) -> Conditional | None:

@@ -84,7 +84,7 @@ def update_fitted(
         task_weight=_extend(fitted.task_weight, len(new), 0.0, added),
         task_effect=_extend(fitted.task_effect, len(new), np.nan),
         task_r2=_extend(fitted.task_r2, len(new), np.nan),
-        errors=None,  # those of known tasks are no longer right
+        find_errors=None,  # those of known tasks are no longer right
         added=fitted.added + len(new),
     )
     if fitted.classes is not None:
