@@ -252,3 +252,17 @@ def test_columns_and_targets_that_cannot_be_crossed_are_named():
         MultiTaskRegressorCV(task="school", crossed="teacher", scoring="r2").fit(
             table, y
         )
+
+
+def test_counts_start_from_a_structure_with_other_factors():
+    """A column that folds try as a factor has levels that the start does not know."""
+    rng, n = np.random.default_rng(0), 300
+    table = pd.DataFrame({"clinic": rng.integers(0, 30, n).astype(str)})
+    table["doctor"] = [f"d{k}" for k in rng.integers(0, 80, n)]
+    table["age"] = rng.normal(50.0, 10.0, n).round()  # recurs in many clinics
+    eta = 0.02 * (table["age"] - 50.0) + 3.0
+    eta += 0.5 * rng.normal(size=30)[table["clinic"].astype(int)]
+    eta += 0.4 * rng.normal(size=80)[table["doctor"].str[1:].astype(int)]
+    y = rng.poisson(np.exp(eta) * rng.uniform(0.2, 1.8, n))
+    model = tabular_model("regressor", task="clinic", loss="poisson", trees="none")
+    assert "doctor" in model.fit(table, y).crossed_sd_

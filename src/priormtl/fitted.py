@@ -40,7 +40,6 @@ from priormtl.trees import Boosted, Trees
 from priormtl.uncertainty import StandardErrors
 
 __all__ = [
-    "VIEWS",
     "Certificate",
     "CrossedFit",
     "Deviations",
@@ -48,6 +47,7 @@ __all__ = [
     "Outliers",
     "Search",
     "TimeSpan",
+    "show_part",
 ]
 
 PLAIN_DTYPE = re.compile(r"[<>|=](b1|[iu][1248]|f[48]|U[0-9]{1,6})")
@@ -534,6 +534,15 @@ VIEWS: dict[str, Callable[[Fitted], Any]] = {
     "data_name_": lambda f: f.data_name,
     "dispersion_": lambda f: f.model and f.model.dispersion,
 }
+
+
+def show_part(owner: object, fitted: Fitted | None, name: str) -> Any:
+    """Fitted attribute of an estimator: a view of what it learned (``VIEWS``)."""
+    if fitted is not None and name in VIEWS:
+        value = VIEWS[name](fitted)
+        if value is not None or name == "feature_prior_":
+            return value
+    raise AttributeError(f"{type(owner).__name__!r} has no attribute {name!r}")
 
 
 def task_array(tasks: tuple[Any, ...]) -> np.ndarray:

@@ -44,11 +44,11 @@ from priormtl.estimators.summary import (
 from priormtl.estimators.unseen import UNSEEN, Averages, RowTasks, place_rows
 from priormtl.estimators.updating import update_fitted
 from priormtl.fitted import (
-    VIEWS,
     Certificate,
     CrossedFit,
     Fitted,
     Outliers,
+    show_part,
     task_array,
 )
 from priormtl.losses import DelegateFit, Family, FamilyFit, find_family
@@ -114,12 +114,7 @@ class LinearMultiTask(MultiTaskEstimator):
 
     def __getattr__(self, name: str) -> Any:
         """Fitted attributes are views of ``fitted_``; see ``priormtl.fitted.VIEWS``."""
-        fitted = self.__dict__.get("fitted_")
-        if fitted is not None and name in VIEWS:
-            value = VIEWS[name](fitted)
-            if value is not None or name == "feature_prior_":
-                return value
-        raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
+        return show_part(self, self.__dict__.get("fitted_"), name)
 
     @property
     def _family(self) -> Family | None:

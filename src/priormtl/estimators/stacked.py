@@ -20,7 +20,7 @@ from priormtl.data import Table, encode_labels, fill_absent, read_targets
 from priormtl.design import Encoded
 from priormtl.estimators.intervals import spread_of
 from priormtl.estimators.progress import show_progress
-from priormtl.fitted import Fitted
+from priormtl.fitted import Fitted, show_part
 from priormtl.losses import Family, Squared
 from priormtl.selection import (
     Calibration,
@@ -136,6 +136,10 @@ class _Stacked(BaseEstimator):
 
     def __init__(self, model: object) -> None:
         self.model = model
+
+    def __getattr__(self, name: str) -> Any:
+        """Other fitted attributes are those of the linear model."""
+        return show_part(self, self.__dict__.get("fitted_"), name)
 
     @property
     def trees_weight_(self) -> float:

@@ -36,7 +36,7 @@ from priormtl.estimators.labels import count_classes
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.estimators.summary import ModelSummary
 from priormtl.exceptions import absent_name, unknown_name
-from priormtl.fitted import Fitted
+from priormtl.fitted import Fitted, show_part
 from priormtl.priors import FeaturePrior, as_feature_prior
 
 KINDS = ("regressor", "classifier")
@@ -161,6 +161,12 @@ def tabular_model(
 
 class TabularPipeline(Pipeline):
     """Pipeline of :func:`tabular_model`; regressors also predict intervals."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Fitted attributes of the model are those of the pipeline, too."""
+        steps = self.__dict__.get("steps")
+        last = steps[-1][1].__dict__.get("fitted_") if steps else None
+        return show_part(self, last, name)
 
     @property
     def fitted_(self) -> Fitted:

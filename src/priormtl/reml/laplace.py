@@ -86,6 +86,8 @@ def estimate_family_ties(
     to_mean = tied and isinstance(fit.data, StackedRows)
     if levels is None:
         to_mean &= laplacian.one_group > 0 and not issparse(fit.data.X)
+    if levels is not None and start is not None:
+        start = _about_levels(start, levels)
     leverages = np.zeros(len(fit.data.y))
     point, found = _evaluate(_with_effects(fit, levels, start), rows), start
     rounds = 20  # of quadratic models
@@ -300,6 +302,14 @@ def _between(before: Ties | None, found: Ties, share: float, first: Array) -> Ti
             effects = effects + (1.0 - share) * before.crossed.effects
         crossed = replace(crossed, effects=effects)
     return replace(found, rows=rows, crossed=crossed)
+
+
+def _about_levels(start: Ties, levels: Crossed) -> Ties:
+    """Start without effects of crossed factors, if these are another structure's."""
+    known = start.crossed
+    if known is None or tuple(known.sd) == levels.names:
+        return start
+    return replace(start, crossed=replace(known, effects=np.zeros(levels.size)))
 
 
 def _with_effects(
