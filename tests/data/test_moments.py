@@ -10,7 +10,6 @@ from scipy.sparse import csr_array, issparse, random_array
 
 from instances import LAYOUTS, plain_rows, random_coef, random_tasks
 from priormtl.data import (
-    StreamedMoments,
     centre_samples,
     from_columns,
     from_labels,
@@ -25,8 +24,8 @@ LAW = settings(max_examples=20, deadline=None, derandomize=True, database=None)
 KEPT = {
     "statistics": summarize_tasks,
     "samples": centre_samples,
-    "streamed": lambda data: StreamedMoments.of(summarize_tasks(data)),
-    "streamed, none held": lambda data: StreamedMoments.of(summarize_tasks(data), 0),
+    "streamed": lambda data: summarize_tasks(data).streamed(),
+    "streamed, none held": lambda data: summarize_tasks(data).streamed(0),
 }
 
 FEATURES = np.array([3, 0, 2])

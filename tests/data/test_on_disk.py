@@ -12,7 +12,7 @@ import pytest
 from instances import random_coef
 from priormtl import FeaturePrior, MultiTaskRegressor
 from priormtl.data import (
-    StreamedMoments,
+    StreamedGrams,
     TaskStatistics,
     align_tasks,
     check_statistics,
@@ -160,7 +160,7 @@ def test_one_task_is_no_exception(tmp_path):
 def test_only_matrices_on_disk_are_streamed(tmp_path):
     held = statistics()
     assert condense(held) is held
-    assert isinstance(condense(to_disk(held, tmp_path)), StreamedMoments)
+    assert isinstance(condense(to_disk(held, tmp_path)).xx, StreamedGrams)
     shared = to_disk(summarize(np.eye(3), np.ones((3, 2))), tmp_path)
     assert shared.is_shared
     assert condense(shared) is shared
@@ -170,7 +170,7 @@ def test_only_matrices_on_disk_are_streamed(tmp_path):
 def test_blocks_of_any_size_give_the_same(monkeypatch, numbers):
     monkeypatch.setattr(on_disk, "BLOCK_NUMBERS", numbers)
     held = statistics(n_tasks=6)
-    found = StreamedMoments.of(held)
+    found = held.streamed()
     P = random_coef(held.shape)
     np.testing.assert_allclose(found.gram_product(P), held.gram_product(P), rtol=1e-12)
     np.testing.assert_array_equal(found.gram(), held.xx)
@@ -183,21 +183,21 @@ def test_products_with_few_rows_read_these_rows_only():
     holes[:, [0, 1, 2, 4, 6], :] = np.nan
     P = random_coef(held.shape)
     P[[0, 1, 2, 4, 6]] = 0.0
-    found = StreamedMoments.of(held.derive(xx=holes)).gram_product(P)
+    found = held.derive(xx=holes).streamed().gram_product(P)
     np.testing.assert_allclose(found, held.gram_product(P), rtol=1e-9, atol=1e-9)
 
 
 def test_few_features_come_into_memory_and_many_do_not():
-    moments = StreamedMoments.of(statistics(), most_held=5 * 3 * 3)
-    assert isinstance(moments.restrict(np.arange(3)), TaskStatistics)
+    moments = statistics().streamed(most_held=5 * 3 * 3)
+    assert isinstance(moments.restrict(np.arange(3)).xx, np.ndarray)
     part = moments.restrict(np.array([5, 0, 3, 1]))
-    assert isinstance(part, StreamedMoments)
-    assert isinstance(part.restrict(np.array([0, 2])), TaskStatistics)
+    assert isinstance(part.xx, StreamedGrams)
+    assert isinstance(part.restrict(np.array([0, 2])).xx, np.ndarray)
     assert part.restrict(np.array([0, 2])).features == moments.features
 
 
 def test_what_does_not_fit_is_refused_with_the_arithmetic():
-    moments = StreamedMoments.of(statistics(), most_held=100)
+    moments = statistics().streamed(most_held=100)
     for look in (moments.gram, moments.raw_gram):
         with pytest.raises(MemoryError, match=r"5 tasks x 7² x 8 bytes are .* GB"):
             look()
@@ -218,7 +218,7 @@ def test_solvers_stream_what_cannot_be_held(most_held):
     stop = [gap_below(1e-12), max_iter(5000)]
     problem = problem_on(held)
     expected = solve(problem, default_method(problem), stop=stop)
-    problem = problem_on(StreamedMoments.of(held, most_held))
+    problem = problem_on(held.streamed(most_held))
     found = solve(problem, default_method(problem), stop=stop)
     np.testing.assert_allclose(found.coef, expected.coef, rtol=1e-5, atol=1e-5)
     assert found.certificate.gap <= 1e-12 * problem.null_objective

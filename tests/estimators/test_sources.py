@@ -335,7 +335,7 @@ def test_what_statistics_on_disk_cannot_do_is_said_and_changes_nothing(
     folder, tmp_path_factory, monkeypatch
 ):
     shards = tmp_path_factory.mktemp("shards") / "statistics"
-    monkeypatch.setattr(on_disk.StreamedMoments, "gram_size", MOST_HELD + 1)
+    monkeypatch.setattr(on_disk.StreamedGrams, "size", MOST_HELD + 1)
     model = MultiTaskRegressorCV(**FAST, ties="adaptive")
     columns = COLUMNS | {"task": "school", "missing": "drop"}
     with pytest.raises(MemoryError, match=r'neither ties="adaptive" nor'):

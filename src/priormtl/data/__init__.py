@@ -50,7 +50,7 @@ from priormtl.data.moments import (
     refuse_tiny,
     shift_samples,
 )
-from priormtl.data.on_disk import StreamedMoments
+from priormtl.data.on_disk import StreamedGrams
 from priormtl.data.statistics import (
     Moments,
     TaskStatistics,

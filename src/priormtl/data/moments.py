@@ -1,11 +1,10 @@
 """Moments: what squared loss needs to know of the samples, however they are kept.
 
 Squared loss depends on the rows of task i only through the weight w, the means x̄ and
-ȳ, and the centred products XᵀX, Xᵀy and yᵀy. There are three forms: a Gram matrix
-XᵀX per task or one for all (:class:`~priormtl.data.TaskStatistics`), Gram matrices on
-disk (:class:`~priormtl.data.StreamedMoments`), and the samples themselves, where XᵀX
-would be larger than X (:class:`CentredSamples`, below).
-:func:`~priormtl.data.condense` chooses.
+ȳ, and the centred products XᵀX, Xᵀy and yᵀy. There are two forms: a Gram matrix XᵀX
+per task or one for all, in memory, on disk or on a device
+(:class:`~priormtl.data.TaskStatistics`), and the samples themselves, where XᵀX would be
+larger than X (:class:`CentredSamples`, below). :func:`~priormtl.data.condense` chooses.
 """
 
 import math

@@ -5,25 +5,20 @@ mean x is Σ G_f + Σ w_f (x_f − x)(x_f − x)ᵀ. :class:`MappedGrams` forms 
 some tasks at a time, so that nothing as large as the sum is ever held. Nothing is
 subtracted from the sum of all rows: what is left without one part keeps its digits.
 
-:class:`StreamedMoments` are moments over such matrices. Features are chosen and divided
-by their scales as they are read, so that no step needs a second copy of what does not
-fit into memory. A restriction to few features does fit, and is loaded.
+A fit sees them as :class:`StreamedGrams`: features are chosen and divided by their
+scales as they are read, so that no step needs a second copy of what does not fit into
+memory. A restriction to few features does fit, and is loaded.
 """
 
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.data.moments import CentredRows
-from priormtl.design import Design
-
-if TYPE_CHECKING:
-    from priormtl.data.statistics import TaskStatistics
 
 BLOCK_NUMBERS = 2**20  # read at a time: 8 MB
 MOST_HELD = 2**26  # numbers of all Gram matrices in memory: 512 MB
@@ -144,161 +139,99 @@ class MappedGrams:
 
 
 @dataclass(frozen=True, eq=False)
-class StreamedMoments:
-    """Moments of statistics over chosen features, each divided by its scale.
+class StreamedGrams:
+    """Matrices on disk, over chosen features, each divided by its scale.
 
-    Methods are those of `TaskStatistics`.
+    The interface is that of `DeviceGrams`.
     """
 
-    statistics: "TaskStatistics"
+    grams: MappedGrams
     chosen: Index  # (k,)
     scale: Array  # (k,)
-    most_held: int = MOST_HELD
-    centre: Array | None = None  # (k,) subtracted from features after scaling
+    most_held: int  # numbers up to which they are loaded
 
     @classmethod
-    def of(cls, statistics: "TaskStatistics", most_held: int = MOST_HELD) -> Self:
-        d = statistics.shape[0]
-        return cls(statistics, np.arange(d), np.ones(d), most_held)
+    def of(cls, grams: MappedGrams, most_held: int = MOST_HELD) -> Self:
+        d = grams.shape[1]
+        return cls(grams, np.arange(d), np.ones(d), most_held)
 
     @property
-    def tasks(self) -> tuple[Hashable, ...]:
-        return self.statistics.tasks
-
-    @property
-    def features(self) -> Design | None:
-        whole = len(self.chosen) == self.statistics.shape[0]
-        return self.statistics.features if whole else None
-
-    @property
-    def weight(self) -> Array:
-        return self.statistics.weight
-
-    @cached_property
-    def x_mean(self) -> Array:
-        means = self.statistics.x_mean[:, self.chosen] / self.scale
-        return means if self.centre is None else means - self.centre
-
-    @property
-    def y_mean(self) -> Array:
-        return self.statistics.y_mean
-
-    @cached_property
-    def xy(self) -> Array:
-        return self.statistics.xy[:, self.chosen] / self.scale
-
-    @property
-    def yy(self) -> Array:
-        return self.statistics.yy
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return len(self.chosen), len(self.tasks)
+    def shape(self) -> tuple[int, int, int]:
+        return len(self.grams), len(self.chosen), len(self.chosen)
 
     @property
     def size(self) -> int:
-        return self.gram_size
-
-    @property
-    def gram_size(self) -> int:
-        k, m = self.shape
+        m, k, _ = self.shape
         return m * k * k
 
-    def gram(self) -> Array:
-        """Centred XᵀX of each task, if all of them fit into memory."""
-        k, m = self.shape
-        if self.gram_size > self.most_held:
+    @property
+    def nbytes(self) -> int:
+        return 8 * self.size
+
+    @property
+    def dtype(self) -> np.dtype[np.float64]:
+        return np.dtype(np.float64)
+
+    def __len__(self) -> int:
+        return len(self.grams)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        m, k, _ = self.shape
+        if self.size > self.most_held:
             raise MemoryError(
                 f"statistics on disk must not be needed all at once: {m} tasks x {k}² "
-                f"x 8 bytes are {8e-9 * self.gram_size:.3g} GB, and at most "
+                f"x 8 bytes are {8e-9 * self.size:.3g} GB, and at most "
                 f"{8e-9 * self.most_held:.3g} GB are loaded. Use fewer features, or "
                 'neither ties="adaptive" nor outlier_tasks=True.'
             )
-        xx = np.empty((m, k, k))
-        for tasks in self._grams.blocks(k * self.statistics.shape[0]):
-            xx[tasks] = self._matrices(tasks)
-        return xx
+        found = np.empty(self.shape, dtype or self.dtype)
+        for tasks, matrices in self._blocks():
+            found[tasks] = matrices
+        return found
 
-    def raw_gram(self) -> Array:
-        return self._hold().raw_gram()
-
-    @property
-    def rows_per_task(self) -> None:
-        """None: samples are gone."""
-
-    def rows(self) -> CentredRows:
-        raise TypeError("statistics do not hold samples.")
-
-    def gram_product(self, P: Array) -> Array:
-        """Column i is XᵀX of task i times column i of P.
-
-        Gram matrices are symmetric: where few rows of P are not zero, as few of theirs
-        are read.
-        """
-        d, m = self.statistics.shape
-        used = np.flatnonzero(P.any(axis=1))
-        scaled = (P[used] / self.scale[used, np.newaxis]).T
-        rows: Index | slice = self.chosen[used]
-        factors = np.ascontiguousarray(scaled)
-        if 2 * len(used) > d:
-            factors = np.zeros((m, d))
-            factors[:, rows] = scaled
-            rows = EVERY
-        product = self._grams.products(factors[:, np.newaxis, :], rows)
-        return (product[:, 0, self.chosen] / self.scale).T
-
-    def squared_deviations(self) -> Array:
-        return self._squared_deviations
-
-    def within_task_products(self, features: Index) -> Array:
-        rows, d = self.chosen[features], self.statistics.shape[0]
-        total = np.zeros((len(rows), d))
-        for tasks in self._grams.blocks(len(rows) * d):
-            total += self._grams.read(tasks, rows).sum(axis=0)
-        return total[:, self.chosen] / self.scale / self.scale[features, np.newaxis]
-
-    def task_spectra(self) -> tuple[Array, Array]:
-        k, m = self.shape
-        lowest, highest = np.empty(m), np.empty(m)
-        for tasks in self._grams.blocks(k * self.statistics.shape[0]):
-            values = np.linalg.eigvalsh(self._matrices(tasks))
-            lowest[tasks], highest[tasks] = values[:, 0], values[:, -1]
-        return np.maximum(lowest, 0.0), highest
-
-    def restrict(self, features: Index) -> "TaskStatistics | Self":
+    def restrict(self, features: Index) -> Self | Array:
         """Only these features; in memory, if they fit."""
-        centre = None if self.centre is None else self.centre[features]
-        chosen, scale = self.chosen[features], self.scale[features]
-        part = replace(self, chosen=chosen, scale=scale, centre=centre)
-        return part._hold() if part.gram_size <= self.most_held else part
+        part = replace(self, chosen=self.chosen[features], scale=self.scale[features])
+        return np.asarray(part) if part.size <= self.most_held else part
 
     def rescale(self, scale: Array) -> Self:
-        centre = None if self.centre is None else self.centre / scale
-        return replace(self, scale=self.scale * scale, centre=centre)
+        return replace(self, scale=self.scale * scale)
 
-    def shift(self, centre: Array) -> Self:
-        before = 0.0 if self.centre is None else self.centre
-        return replace(self, centre=before + centre)
+    def products(self, factors: Array) -> Array:
+        """Factors (m, l, k) times the matrices (m, l, k).
 
-    def lower(self, level: Array) -> Self:
-        return replace(self, statistics=self.statistics.lower(level))
+        Matrices are symmetric: where few columns of the factors are not zero, as few
+        rows are read.
+        """
+        d, used = self.grams.shape[1], np.flatnonzero(factors.any(axis=(0, 1)))
+        scaled = factors[:, :, used] / self.scale[used]
+        rows: Index | slice = self.chosen[used]
+        if 2 * len(used) > d:
+            whole = np.zeros((*factors.shape[:2], d))
+            whole[:, :, rows] = scaled
+            scaled, rows = whole, EVERY
+        return self.grams.products(scaled, rows)[:, :, self.chosen] / self.scale
+
+    def diagonals(self) -> Array:
+        return self._diagonals
 
     @cached_property
-    def _grams(self) -> MappedGrams:
-        return self.statistics.mapped_gram()
+    def _diagonals(self) -> Array:
+        return np.asarray(self.grams.diagonals()[:, self.chosen] / self.scale**2)
 
-    @cached_property
-    def _squared_deviations(self) -> Array:
-        return np.asarray(self._grams.diagonals()[:, self.chosen] / self.scale**2)
+    def total(self, features: Index) -> Array:
+        """Rows ``features`` of the sum over tasks (l, k)."""
+        rows, d = self.chosen[features], self.grams.shape[1]
+        total = np.zeros((len(rows), d))
+        for tasks in self.grams.blocks(len(rows) * d):
+            total += self.grams.read(tasks, rows).sum(axis=0)
+        return total[:, self.chosen] / self.scale / self.scale[features, np.newaxis]
 
-    def _matrices(self, tasks: slice) -> Array:
-        part = self._grams.read(tasks, self.chosen)[:, :, self.chosen]
-        return part / self.scale / self.scale[:, np.newaxis]
+    def eigenvalues(self) -> Array:
+        """Of each matrix, rising (m, k)."""
+        return np.concatenate([np.linalg.eigvalsh(x) for _, x in self._blocks()])
 
-    def _hold(self) -> "TaskStatistics":
-        return self.statistics.derive(
-            x_mean=self.x_mean,
-            xx=self.gram(),
-            xy=self.xy,
-            features=self.features,
-        )
+    def _blocks(self) -> Iterator[tuple[slice, Array]]:
+        for tasks in self.grams.blocks(len(self.chosen) * self.grams.shape[1]):
+            part = self.grams.read(tasks, self.chosen)[:, :, self.chosen]
+            yield tasks, part / self.scale / self.scale[:, np.newaxis]

@@ -19,7 +19,12 @@ from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.data.device import DeviceGrams
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
 from priormtl.data.moments import SMALLEST, CentredRows, CentredSamples
-from priormtl.data.on_disk import BLOCK_NUMBERS, MappedGrams, StreamedMoments
+from priormtl.data.on_disk import (
+    BLOCK_NUMBERS,
+    MOST_HELD,
+    MappedGrams,
+    StreamedGrams,
+)
 from priormtl.design import Design
 from priormtl.exceptions import ModelFileError
 from priormtl.rendering import build_table, spell_number, to_notebook
@@ -52,7 +57,7 @@ class TaskStatistics:
     x_mean: Array  # (m, d)
     y_mean: Array  # (m,)
     # (m, d, d), or (1, d, d) where all tasks share X and its weights
-    xx: Array | MappedGrams | DeviceGrams
+    xx: Array | MappedGrams | StreamedGrams | DeviceGrams
     xy: Array  # (m, d)
     yy: Array  # (m,)
     tasks: tuple[Hashable, ...]
@@ -99,8 +104,10 @@ class TaskStatistics:
     def gram(self) -> Array:
         """Centred XᵀX of each task (m, d, d), or one for all.
 
-        Of all moments it is writeable only if the caller owns it; here it is not.
+        It is writeable only if the caller owns it.
         """
+        if isinstance(self.xx, StreamedGrams):
+            return np.asarray(self.xx)
         view = np.asarray(self.xx).view()
         view.flags.writeable = False
         return view
@@ -110,6 +117,10 @@ class TaskStatistics:
         if isinstance(self.xx, MappedGrams):
             return self.xx
         return MappedGrams.of(np.asarray(self.xx), self.weight, self.x_mean)
+
+    def streamed(self, most_held: int = MOST_HELD) -> Self:
+        """Same with matrices that no step of a fit holds, unless they are few."""
+        return self.derive(xx=StreamedGrams.of(self.mapped_gram(), most_held))
 
     def raw_gram(self) -> Array:
         """XᵀX about zero, as an array that the caller owns."""
@@ -159,11 +170,11 @@ class TaskStatistics:
 
     def gram_product(self, P: Array) -> Array:
         """Column i is XᵀX of task i times column i of P."""
-        if isinstance(self.xx, DeviceGrams):
+        if not isinstance(self.xx, np.ndarray):
             shared = len(self.xx) < len(self.tasks)
             found = self.xx.products(P.T[np.newaxis] if shared else P.T[:, np.newaxis])
             return (found[0] if shared else found[:, 0]).T
-        xx = np.asarray(self.xx)
+        xx = self.xx
         if len(xx) == 1:
             return np.asarray(xx[0] @ P)
         if xx.size > LARGE:
@@ -177,38 +188,39 @@ class TaskStatistics:
 
     def model_products(self, coefs: Array) -> Array:
         """XᵀX of each task times its coefficients in each of l models (l, m, d)."""
-        if isinstance(self.xx, MappedGrams | DeviceGrams):
+        if not isinstance(self.xx, np.ndarray):
             return self.xx.products(coefs.swapaxes(0, 1)).swapaxes(0, 1)
         return np.matmul(self.xx, coefs.transpose(1, 2, 0)).transpose(2, 0, 1)
 
     def squared_deviations(self) -> Array:
         """Diagonals of the centred XᵀX (m, d)."""
-        if isinstance(self.xx, MappedGrams):
-            return self.xx.diagonals()
-        if isinstance(self.xx, DeviceGrams):
-            diagonals = self.xx.diagonals()
-        else:
+        if isinstance(self.xx, np.ndarray):
             diagonals = np.diagonal(self.xx, axis1=1, axis2=2)
+        else:
+            diagonals = self.xx.diagonals()
         return np.broadcast_to(diagonals, self.x_mean.shape)
 
     def within_task_products(self, features: Index) -> Array:
         """Rows ``features`` of the sum of the centred XᵀX over tasks (k, d)."""
         copies = len(self.tasks) // len(self.xx)
-        if isinstance(self.xx, DeviceGrams):
+        if isinstance(self.xx, DeviceGrams | StreamedGrams):
             return copies * self.xx.total(features)
         return copies * np.asarray(self.xx)[:, features, :].sum(axis=0)
 
     def task_spectra(self) -> tuple[Array, Array]:
         """Smallest and largest eigenvalue of each task's centred XᵀX."""
-        values = np.linalg.eigvalsh(np.asarray(self.xx))
+        if isinstance(self.xx, StreamedGrams):
+            values = self.xx.eigenvalues()
+        else:
+            values = np.linalg.eigvalsh(np.asarray(self.xx))
         m = len(self.tasks)
         lowest, highest = np.maximum(values[:, 0], 0.0), values[:, -1]
         return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
 
     def restrict(self, features: Index) -> Self:
         """Only these features."""
-        xx: Array | DeviceGrams
-        if isinstance(self.xx, DeviceGrams):
+        xx: Array | DeviceGrams | StreamedGrams
+        if isinstance(self.xx, DeviceGrams | StreamedGrams):
             xx = self.xx.restrict(features)
         else:
             xx = np.asarray(self.xx)[:, features[:, np.newaxis], features]
@@ -221,8 +233,8 @@ class TaskStatistics:
 
     def rescale(self, scale: Array) -> Self:
         """Features divided by ``scale``."""
-        xx: Array | DeviceGrams
-        if isinstance(self.xx, DeviceGrams):
+        xx: Array | DeviceGrams | StreamedGrams
+        if isinstance(self.xx, DeviceGrams | StreamedGrams):
             xx = self.xx.rescale(scale)
         else:
             xx = np.asarray(self.xx) / scale / scale[:, np.newaxis]
@@ -334,8 +346,8 @@ class TaskStatistics:
             ) from None
 
 
-# What squared loss needs of the samples, in one of three forms with the same methods.
-Moments = TaskStatistics | CentredSamples | StreamedMoments
+# What squared loss needs of the samples, in one of two forms with the same methods.
+Moments = TaskStatistics | CentredSamples
 
 
 def _shown(part: TaskStatistics) -> tuple[str, ...] | str:

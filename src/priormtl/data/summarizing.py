@@ -38,7 +38,6 @@ from priormtl.data.moments import (
     refuse_tiny,
     too_small,
 )
-from priormtl.data.on_disk import StreamedMoments
 from priormtl.data.statistics import Moments, TaskStatistics, align_tasks
 from priormtl.data.tasks import SharedRows, StackedRows, TaskData, to_tasks
 
@@ -53,7 +52,7 @@ def condense(data: TaskData | TaskStatistics) -> Moments:
     """Moments of the data in the smallest form; statistics on disk stay there."""
     moments: Moments
     if isinstance(data, TaskStatistics):
-        moments = StreamedMoments.of(data) if data.is_mapped else data
+        moments = data.streamed() if data.is_mapped else data
     elif isinstance(data, DeviceRows):
         moments = summarize_rows(data.tensor, data, data.device)
     else:

@@ -273,9 +273,9 @@ class LinearMultiTask(MultiTaskEstimator):
             if not posed.model.standardize:
                 warn_of_far_features(moments)
             strength = posed.intercept_strength
-        kept = data if isinstance(data, TaskStatistics) else None
-        if isinstance(moments, TaskStatistics):
-            kept = moments
+        kept = moments if isinstance(moments, TaskStatistics) else None
+        if isinstance(data, TaskStatistics) and data.is_mapped:
+            kept = data
         outliers = crossed = None
         design: Design | None = self.__dict__.get("design_")
         if design is not None and design.crossed:

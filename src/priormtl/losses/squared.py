@@ -26,7 +26,7 @@ from priormtl.data import (
     CentredSamples,
     DeviceGrams,
     Moments,
-    StreamedMoments,
+    StreamedGrams,
     TaskData,
     TaskStatistics,
     condense,
@@ -141,12 +141,10 @@ class SquaredFit:
         known["shape"], known["size"] = moments.shape, moments.size
         known["normal_size"] = moments.gram_size
         known["rows_per_task"] = moments.rows_per_task
-        known["most_held"] = (
-            moments.most_held if isinstance(moments, StreamedMoments) else None
-        )
-        known["is_on_device"] = isinstance(moments, TaskStatistics) and isinstance(
-            moments.xx, DeviceGrams
-        )
+        grams = moments.xx if isinstance(moments, TaskStatistics) else None
+        most_held = grams.most_held if isinstance(grams, StreamedGrams) else None
+        known["most_held"] = most_held
+        known["is_on_device"] = isinstance(grams, DeviceGrams)
         known["intercept_graph"] = graph
         free = self.intercepts.are_free
         if not free:

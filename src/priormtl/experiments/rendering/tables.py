@@ -139,16 +139,15 @@ def _score_cells(
     for setting in settings:
         method, estimate = setting.method, ours[setting.method]
         paper = paper_estimate(dataset, metric, method)
-        asides = () if paper is None else (f"paper {_spell(paper, 1)}",)
-        if not runs[method].complete:
-            asides += (runs[method].text,)
+        beside = () if paper is None else (f"paper {_spell(paper, 1)}",)
+        missing = () if runs[method].complete else (runs[method].text,)
         text, mark = NOTHING, ""
         if estimate is not None:  # what was not measured may lack its data set, too
             text = _spell(estimate, decimals)
             even = {Verdict.EVEN, Verdict.BETTER}
             is_close = measurements.judge(setting, best, metric) in even
             mark = "†" if method != best and is_close else ""
-        cells.append(TextCell(text, mark, asides, method == best))
+        cells.append(TextCell(text, mark, beside + missing, method == best))
     return cells
 
 
