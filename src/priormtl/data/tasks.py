@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress, pairwise
-from typing import Any, Self, TypeVar
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +23,6 @@ from priormtl.data.labels import encode_labels, keep_tasks
 from priormtl.data.tables import read_matrix, read_targets
 from priormtl.design import Crossed, Design, column_names
 
-A = TypeVar("A", Array, Index)
 FEW = 0.2  # share of features in use, up to which others are left out of products
 
 
@@ -38,6 +37,8 @@ class TaskData(ABC):
     features: Design | None  # names, and how columns became the features
     # Known part of each score, per sample or (n, 1) for all tasks; None: zero.
     offset: Array | None = field(default=None, kw_only=True)
+    # Moments of these rows, which `condense` keeps for other models of them.
+    condensed: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -95,11 +96,6 @@ class TaskData(ABC):
                 )
             X = X.toarray()
         return self.with_matrix(X - centre)
-
-    @cached_property
-    def condensed(self) -> dict[str, Any]:
-        """Moments of these rows, which `condense` keeps for other models of them."""
-        return {}
 
     @cached_property
     def task_weight(self) -> Array:
@@ -282,8 +278,9 @@ def from_codes(  # noqa: PLR0913, PLR0917
         order = np.lexsort([codes] if time is None else [y, time, codes])
         order = order[kept[order]]
         X, y, weights, codes = X[order], y[order], weights[order], codes[order]
-        offset, time = _take(offset, order), _take(time, order)
+        offset = None if offset is None else offset[order]
         crossed = None if crossed is None else crossed.take(order)
+        time = None if time is None else time[order]
     starts = np.searchsorted(codes, np.arange(m + 1)).astype(np.intp)
     names = None if features is None else Design.of_names(features)
     return StackedRows(
@@ -412,44 +409,36 @@ class Table:
 
     def take(self, rows: Index) -> Self:
         """Only these rows, and only the tasks that they measure."""
-        part = self._take(rows)
-        measured = part.measured()
-        if part.codes is None:
-            present = np.count_nonzero(measured, axis=0) > 0
+        measured, tasks, codes = self.measured()[rows], self.tasks, self.codes
+        if codes is None:
+            present = measured.any(axis=0)
         else:
-            codes = part.codes[measured[:, 0]]
-            present = np.bincount(codes, minlength=len(self.tasks)) > 0
-        if present.all():
-            return part
-        tasks = keep_tasks(self.tasks, compress(self.tasks, present))
-        if part.codes is None:
-            cells = {"y": part.y, "weight": part.weight, "offset": part.offset}
-            kept: dict[str, Any] = {
-                name: values[:, present]
-                for name, values in cells.items()
-                if values is not None and values.ndim == 2
-            }
-            return replace(part, tasks=tasks, **kept)
-        # Rows of weight zero may belong to a task that is gone: they go with it.
-        part = part._take(np.flatnonzero(present[part.codes]))
-        assert part.codes is not None
-        return replace(part, codes=(np.cumsum(present) - 1)[part.codes], tasks=tasks)
+            own = codes[rows][measured[:, 0]]
+            present = np.bincount(own, minlength=len(tasks)) > 0
+        columns: slice | np.ndarray = slice(None)
+        if not present.all():
+            tasks = keep_tasks(tasks, compress(tasks, present))
+            if codes is None:
+                columns = present
+            else:  # rows of weight zero go with their task
+                rows, codes = rows[present[codes[rows]]], np.cumsum(present)[codes] - 1
 
-    def _take(self, rows: Index) -> Self:
+        def take(values: Array | None) -> Any:
+            if values is None or values.ndim == 1:
+                return None if values is None else values[rows]
+            return values[rows][:, columns]
+
         return replace(
             self,
             X=self.X[rows],
-            y=self.y[rows],
-            codes=_take(self.codes, rows),
-            weight=_take(self.weight, rows),
-            offset=_take(self.offset, rows),
+            y=take(self.y),
+            codes=None if codes is None else codes[rows],
+            tasks=tasks,
+            weight=take(self.weight),
+            offset=take(self.offset),
             crossed=None if self.crossed is None else self.crossed.take(rows),
-            time=_take(self.time, rows),
+            time=take(self.time),
         )
-
-
-def _take(values: A | None, rows: Index) -> A | None:
-    return None if values is None else values[rows]
 
 
 def strata_of(table: Table, *, by_class: bool) -> Index:
