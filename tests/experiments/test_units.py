@@ -272,7 +272,7 @@ def test_all_algorithms_come_down_to_the_optimum_or_to_the_limit(convergence):
     bounds = ("theorem", "theorem, paper's constants", "theorem, Algorithm 2")
     assert tuple(runs) == (*ALGORITHMS, *bounds)
     five = {"gd", "ista", "ista-reverse", "fista", "linear"}
-    assert set(ALGORITHMS) == {*five, "auto", units.PAPER}
+    assert set(ALGORITHMS) == {*five, "auto", units.PAPERS_LINEAR}
     for name in ALGORITHMS:
         run = runs[name]
         excess, start = run["excess"].to_numpy(), run["start"].iloc[0]
@@ -341,7 +341,7 @@ def test_counterexamples_are_those_of_the_errata():
     start = table["start"].iloc[0]
     assert four.null_objective - start == pytest.approx(10.611407457, abs=1e-8)
     # The paper's rule is met at an iteration that is kept, far from the optimum.
-    run = table[table["algorithm"] == units.PAPER]
+    run = table[table["algorithm"] == units.PAPERS_LINEAR]
     stopped = run[run["change"] < units.SMALL_CHANGE].iloc[0]
     assert stopped["excess"] > 1e-3 * start
     before = run[run["iteration"] < stopped["iteration"]]
@@ -350,7 +350,7 @@ def test_counterexamples_are_those_of_the_errata():
 
 def test_a_run_that_diverges_is_ended():
     table = ConvergenceUnit("eight tasks, epsilon = 50").compute()
-    run = table.to_pandas().query("algorithm == @units.PAPER")
+    run = table.to_pandas().query("algorithm == @units.PAPERS_LINEAR")
     assert run["iteration"].iloc[-1] < 3000
     assert np.isfinite(run["excess"]).all()
     assert run["excess"].iloc[-1] >= units.DIVERGED * run["start"].iloc[0]

@@ -32,7 +32,7 @@ from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 
 MOST_TASKS = 10  # of which all groups are tried
-ROUNDING = 1e-13  # of the objective at zero: gaps below are rounding
+LEAST_GAP = 1e-13  # of the objective at zero: gaps below are rounding
 
 
 class LatticePoint(NamedTuple):
@@ -82,7 +82,7 @@ class LatticeProblem:
         return LatticePoint(weights, ridge, lengths, objective, dual)
 
     def is_solved(self, point: LatticePoint, tol: float) -> bool:
-        return point.gap <= max(tol * point.objective, ROUNDING * self.unit)
+        return point.gap <= max(tol * point.objective, LEAST_GAP * self.unit)
 
     def solve(
         self, last: LatticePoint | None, tol: float, most: int
@@ -103,7 +103,7 @@ class LatticeProblem:
             # Roweis: Adaptive Overrelaxed Bound Optimization Methods. ICML 2003).
             ratio = np.clip(plain / point.weights, 0.1, 10.0) ** (stretch - 1.0)
             tried = self.at(plain * ratio, point)
-            worse = tried.objective > (1.0 + ROUNDING) * point.objective
+            worse = tried.objective > (1.0 + LEAST_GAP) * point.objective
             if worse and stretch > 1.0:
                 stretch, point = 1.0, point._replace(dual=tried.dual)
                 continue

@@ -31,6 +31,7 @@ from priormtl.experiments.protocol import (
     make_split,
     score_tasks,
 )
+from priormtl.experiments.rendering.measurements import PAPERS_LINEAR, SMALL_CHANGE
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared
 from priormtl.metrics import auc
 from priormtl.penalties import L21
@@ -271,11 +272,9 @@ CONVERGENCE = _schema(
     "problem algorithm iteration:int seconds:float excess:float change:float "
     "start:float sigma:float smoothness:float"
 )
-PAPER = "linear, paper's constants"
-ALGORITHMS = (*SOLVERS, PAPER, "auto")
+ALGORITHMS = (*SOLVERS, PAPERS_LINEAR, "auto")
 REACHED = 1e-10  # excess at which a curve ends, relative to the start
 DIVERGED = 1e20  # the same, of a run that goes the other way
-SMALL_CHANGE = 1e-3  # of the objective, at which the paper's experiments stop
 
 
 @dataclass(frozen=True)
@@ -335,13 +334,13 @@ INSTANCES = {
     "synthetic": Instance(10.0, 10.0, 0.1),
     "school": Instance(10.0, 10.0, 0.1, "school"),
     "four tasks, epsilon = 50": Instance(
-        0.5, 50.0, 0.05, sines=4, algorithms=("linear", PAPER)
+        0.5, 50.0, 0.05, sines=4, algorithms=("linear", PAPERS_LINEAR)
     ),
     "eight tasks, epsilon = 50": Instance(
-        0.5, 50.0, 0.05, sines=8, algorithms=("linear", PAPER)
+        0.5, 50.0, 0.05, sines=8, algorithms=("linear", PAPERS_LINEAR)
     ),
     "school, epsilon = 5000": Instance(
-        10.0, 5000.0, 0.1, "school", algorithms=("linear", PAPER)
+        10.0, 5000.0, 0.1, "school", algorithms=("linear", PAPERS_LINEAR)
     ),
 }
 
@@ -435,8 +434,9 @@ def _trace(
     """
     problem.memo.clear()  # of what an earlier run has computed
     start = problem.null_objective - optimum
-    papers = Linear(paper_constants)
-    run = iterate(problem, papers if name == PAPER else method_by_name(name, problem))
+    is_papers = name == PAPERS_LINEAR
+    method = Linear(paper_constants) if is_papers else method_by_name(name, problem)
+    run = iterate(problem, method)
     seconds, shown, last = 0.0, set(kept.tolist()), False
     before, stopped = np.inf, False
     while not last:

@@ -54,7 +54,6 @@ STRETCH = 1.5  # of steps in log τ², which are too short
 RIDGE = 1e-10  # of curvature, for what no task determines
 NODES = np.linspace(-1.0, 1.0, 17)  # of integrals over σ²
 OUTSIDE = 1e-8  # probability beyond them
-ROUNDING = 1e-13  # of ties, in sums over tasks
 
 Mask = NDArray[np.bool_]
 
@@ -471,7 +470,7 @@ class Prediction:
         weight = np.where(self.own, 1.0, self.stiffness) * graph.weight
         order = replace(self.order, graph=replace(graph, weight=weight))
         # Strong ties are rounded: no data may be as weak as that.
-        least = ROUNDING * float(weight.max()) / variance
+        least = 1e-13 * float(weight.max()) / variance  # rounding of sums over tasks
         factor = order.factorise(system.pivots + np.diag(least), 1.0 / variance)
         coef = factor.solve(system.right)[:, :, 0]
         nodes, edges = factor.selected_inverse()

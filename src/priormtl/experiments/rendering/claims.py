@@ -23,6 +23,8 @@ from priormtl.experiments.rendering.measurements import (
     NONE,
     PAPER,
     PAPER_LABELS,
+    PAPERS_LINEAR,
+    SMALL_CHANGE,
     Agreement,
     Estimate,
     Measurements,
@@ -74,9 +76,7 @@ def _names(methods: Iterable[str]) -> str:
 
 # Convergence (Figure 1).
 
-ROUNDING = 1e-9  # relative to the objective at the start
-PAPERS_LINEAR = "linear, paper's constants"
-SMALL_CHANGE = 1e-3  # of the objective, at which the paper's experiments stop
+SLACK = 1e-9  # for rounding, relative to the objective at the start
 Run = Mapping[str, np.ndarray]  # columns of the rows of convergence
 
 
@@ -126,7 +126,7 @@ def _judge_rate(results: Results, algorithm: str, bound: str) -> Finding | None:
         logs = np.interp(
             run["iteration"][inside], limit["iteration"], np.log(limit["excess"])
         )
-        slack = ROUNDING * run["start"][0]
+        slack = SLACK * run["start"][0]
         above = run["excess"][inside] > np.exp(logs) + slack
         # A bound that has ended is below what is drawn; so must be the run.
         late = run["excess"][~inside] > np.exp(logs[-1]) + slack
@@ -145,7 +145,7 @@ def _judge_descent(results: Results) -> Finding | None:
     for problem, runs in _runs(results, "gd", "ista-reverse"):
         for name, run in zip(("gd", "ista-reverse"), runs, strict=True):
             rise = np.diff(run["excess"]).max(initial=0.0)
-            kept.append(rise <= ROUNDING * run["start"][0])
+            kept.append(rise <= SLACK * run["start"][0])
             parts.append(f"{name} on {problem}")
     text = "Objective at the iterations kept of {} (Figure 1)."
     return _find(kept, [", ".join(parts)] if parts else [], text)

@@ -16,6 +16,7 @@ from priormtl.experiments.rendering.measurements import (
     MAIN_METRICS,
     METRICS,
     NONE,
+    PAPERS_LINEAR,
     PRIORS,
     Measurements,
     Repeats,
@@ -63,7 +64,7 @@ def convergence_figure(rows: pa.Table) -> Figure:
             kind = "Algorithm 3" if strong else "σ = 0: FISTA with restart"
             descents = []
             algorithms = ("gd", "ista", "ista-reverse", "fista", "linear", "auto")
-            for name in (*algorithms, "linear, paper's constants"):
+            for name in (*algorithms, PAPERS_LINEAR):
                 run = _read_run(runs, name)
                 if len(run[0]):
                     label = f"linear ({kind})" if name == "linear" else name

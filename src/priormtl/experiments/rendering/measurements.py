@@ -69,6 +69,10 @@ COMPARED = [name for name in PAPER_LABELS if name not in PRIORS]
 DOUBTFUL: Mapping[str, str] = _PAPER["doubtful"]
 
 
+# Algorithm 3 with the constants of the paper, among the runs of convergence.
+PAPERS_LINEAR = "linear, paper's constants"
+SMALL_CHANGE = 1e-3  # of the objective, at which the paper's experiments stop
+
 # By data set and the paper's name of a metric, then by method: its Tables 1 and 2.
 PAPER: Mapping[tuple[str, str], Mapping[str, Estimate]] = {
     (dataset, figure): dict(
