@@ -411,7 +411,7 @@ class Table:
         """Only these rows, and only the tasks that they measure."""
         measured, tasks, codes = self.measured()[rows], self.tasks, self.codes
         if codes is None:
-            present = measured.any(axis=0)
+            present = np.count_nonzero(measured, axis=0) > 0
         else:
             own = codes[rows][measured[:, 0]]
             present = np.bincount(own, minlength=len(tasks)) > 0
