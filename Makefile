@@ -48,7 +48,9 @@ unit: $(VENV)/.dev  ## Tests and doctests, without those marked slow
 test-slow: $(VENV)/.dev  ## The tests marked slow
 	$(TEST_ENV) $(BIN)/pytest -n 2 -m slow tests
 
-test-all: test test-slow  ## All tests
+test-all: $(VENV)/.dev  ## All tests, with parameters in every combination: long
+	$(MAKE) --no-print-directory --jobs 2 lint types imports
+	$(TEST_ENV) $(BIN)/pytest -n 2 --every-combination
 
 test-spark: $(SPARK)/.ready  ## Tests of Spark, in an environment of their own; needs Java 17
 	$(TEST_ENV) $(SPARK)/bin/pytest $(NO_HANGING) tests/engines/test_spark.py

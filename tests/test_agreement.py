@@ -378,10 +378,16 @@ def check_case(case, names, label):
         assert row.gap >= row.objective - lowest - 1e-11 * unit, label
 
 
+def turn(seed):
+    """The default method, and two of the paper's five: they take turns."""
+    names = list(METHODS)
+    return "auto", names[seed % 5], names[(seed + 2) % 5]
+
+
 @pytest.mark.parametrize("batch", BATCHES)
 def test_all_methods_agree_with_an_independent_solver(batch):
     for seed in range(batch * SEEDS_PER_TEST, (batch + 1) * SEEDS_PER_TEST):
-        check_case(draw_case(seed), ("auto", *METHODS), seed)
+        check_case(draw_case(seed), turn(seed), seed)
 
 
 @pytest.mark.parametrize(
@@ -397,7 +403,7 @@ def test_without_a_penalty_newton_and_fista_agree_with_it_too(batch):
 def test_known_values_signs_and_common_effects_agree_with_it_too(batch):
     for seed in range(batch * SEEDS_PER_TEST, (batch + 1) * SEEDS_PER_TEST):
         case = draw_statements(draw_case(seed), seed)
-        check_case(case, ("auto", *METHODS), seed)
+        check_case(case, turn(seed), seed)
 
 
 @pytest.mark.parametrize(

@@ -596,14 +596,6 @@ def test_what_is_given_is_not_tried():
     assert not model.intercept_.any()
 
 
-def test_tasks_of_one_class_get_tied_intercepts():
-    signs = np.where(TASK == 1, "yes", SIGNS)
-    model = classifier(**AUTO | {"lams": 2, "cv": 2}).fit(X, signs, task=TASK)
-    assert model.structure_["fit_intercept"] == "tied"
-    assert set(model.cv_results_["param_fit_intercept"]) == {"tied"}
-    assert np.isfinite(model.intercept_).all()
-
-
 def test_held_out_rows_are_predicted_by_fits_without_them():
     model = regressor(**AUTO, **FEW).fit(X, Y, task=TASK)
     assert sorted(set(model.folds_.tolist())) == [0, 1, 2]

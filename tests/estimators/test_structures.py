@@ -103,8 +103,11 @@ def test_a_task_of_one_class_does_not_stop_a_search():
     X, y, task = tasks_with([1.0] * 4, m=6)
     classes = (y > 0).astype(int)
     classes[task == 0] = 1
-    model = MultiTaskClassifierCV(lams=2, epsilons=[1.0]).fit(X, classes, task=task)
+    model = MultiTaskClassifierCV(lams=2, epsilons=[1.0], cv=2)
+    model.fit(X, classes, task=task)
     assert model.structure_["fit_intercept"] == "tied"
+    assert set(model.cv_results_["param_fit_intercept"]) == {"tied"}
+    assert np.isfinite(model.intercept_).all()
     assert model.best_score_ < 0  # log-loss
     assert np.isfinite(model.predict_proba(X, task=task)).all()
 
