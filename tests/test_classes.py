@@ -72,7 +72,7 @@ def test_labels_of_any_kind_are_kept(kind):
     table, y = draw_table(n=120)
     codes = pd.Series(y).map({"low": 0, "mid": 1, "high": 2})
     labels = codes + 3 if kind == "int" else pd.Series(y, dtype="category")
-    settings = {"smooth": "none", "trees": "none", "cv": 3}
+    settings = {"smooth": "none", "trees": "none", "cv": 2}
     model = tabular_model("classifier", task="shop", **settings).fit(table, labels)
     weighted = tabular_model("classifier", task="shop", **settings)
     weighted.fit(table, labels, model__sample_weight=np.ones(len(labels)))

@@ -325,6 +325,7 @@ def test_outlier_tasks_of_a_table_leave_long_columns_as_categories():
     assert {one.column: one.became for one in became}["teacher"] == "24 categories"
 
 
+@pytest.mark.slow
 def test_a_comparison_has_our_row_for_tables_with_long_text_columns():
     table, y = exams(n=240)
     methods = ["priormtl", "ridge-dummies"]

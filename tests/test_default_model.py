@@ -50,7 +50,7 @@ def test_weights_are_relative(kind):
     weight = np.random.default_rng(1).uniform(0.2, 3.0, len(y))
 
     def learn(factor):
-        model = tabular_model(kind, task="t", trees="none")
+        model = tabular_model(kind, task="t", trees="none", cv=2)
         model.fit(table, y, model__sample_weight=factor * weight)
         if kind == "classifier":
             return model.decision_function(table)
@@ -101,7 +101,7 @@ def test_crossed_columns_are_no_nested_tasks():
     rng = np.random.default_rng(0)
     table = pd.DataFrame({"state": np.arange(120) % 12, "year": np.arange(120) // 12})
     table["x"], y = rng.normal(size=120), rng.normal(size=120)
-    model = tabular_model("regressor", task=["state", "year"], trees="none")
+    model = tabular_model("regressor", task=["state", "year"], trees="none", cv=2)
     with pytest.raises(ValueError, match="'state' and 'year' are crossed"):
         model.fit(table, y)
     # Labels may start anew in each group.

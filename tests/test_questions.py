@@ -197,6 +197,7 @@ def test_intervals_of_later_rows_widen_and_hold(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_order_of_rows_and_units_of_time_do_not_matter():
     table, y = panel(10, 12, step=0.3)
     other = np.random.default_rng(0).permutation(len(y))

@@ -83,7 +83,7 @@ def one_row(laplacian, tie, own, lam):
     graph = lay_out_graph(laplacian)
     steepest = float(np.max(own + 2.0 * tie * graph.degree))
     layout = graph.band, graph.tree, graph.kind
-    return kernels.Row(own, *layout, tie, lam, steepest, 0.0)
+    return kernels.Row(own, *layout, tie, lam, steepest, None)
 
 
 @settings(max_examples=100, deadline=None, derandomize=True)
