@@ -949,7 +949,8 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, crossed_effects_, cross
     >>> from sklearn.datasets import load_iris
     >>> from priormtl import MultiTaskClassifierCV, one_vs_one
     >>> X, y, task = one_vs_one(*load_iris(return_X_y=True))
-    >>> model = MultiTaskClassifierCV(lams=4, scoring="task_auc").fit(X, y, task=task)
+    >>> model = MultiTaskClassifierCV(lams=2, epsilons=[1.0], cv=3, scoring="task_auc")
+    >>> model = model.fit(X, y, task=task)
     >>> bool(model.best_score_ > 0.95)
     True
     """

@@ -391,7 +391,8 @@ def lay_out(problem: Problem) -> Quadratic:
         weight, sums = gram[:, 0, 0], gram[:, 0, 1:]
         own_means = sums / weight[:, np.newaxis]
         gram = gram[:, 1:, 1:] - np.einsum("ij,ik->ijk", sums, own_means)
-        means = np.ascontiguousarray(np.broadcast_to(own_means, (m, d)))
+        # Loops would be compiled once more for arrays that cannot be written.
+        means = np.require(np.broadcast_to(own_means, (m, d)), requirements=["C", "W"])
         weight, graph = np.broadcast_to(weight, m), problem.fit.intercept_graph
         dense = np.zeros((m, m)) if graph is None else graph.dense()
         ties = form.intercept_ties[0] * dense

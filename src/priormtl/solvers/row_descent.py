@@ -61,8 +61,10 @@ class RowDescent:
         fit, gram, diagonal = problem.memo.get(MEMO, (None, None, None))
         if fit is not problem.fit:
             gram = problem.fit.normal_form().gram.transpose(1, 2, 0)
-            gram = np.ascontiguousarray(np.broadcast_to(gram, (d, d, m)))
-            diagonal = np.ascontiguousarray(np.einsum("jji->ji", gram))
+            # Loops would be compiled once more for arrays that cannot be written.
+            both = ["C", "W"]
+            gram = np.require(np.broadcast_to(gram, (d, d, m)), requirements=both)
+            diagonal = np.require(np.einsum("jji->ji", gram), requirements=both)
             problem.memo[MEMO] = problem.fit, gram, diagonal
         ratio = problem.penalty.ratio  # type: ignore[attr-defined]
         strengths = float(problem.lam), float(ratio)
