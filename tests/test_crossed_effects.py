@@ -166,6 +166,7 @@ def test_a_search_holds_rows_out_with_their_levels(tmp_path):
     assert again.crossed_sd_ == model.crossed_sd_
 
 
+@pytest.mark.slow
 def test_a_search_of_classes_holds_rows_out_with_their_levels():
     table, y = pupils(n=600, classify=True)
     model = MultiTaskClassifierCV(

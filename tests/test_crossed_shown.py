@@ -302,6 +302,7 @@ def test_audits_are_given_the_effects_of_levels():
         audit_prior(model)
 
 
+@pytest.mark.slow
 def test_classifiers_with_crossed_factors_are_audited():
     table, y = exams(n=300, classify=True)
     prior = FeaturePrior.similar([("gender=boy", "gender=girl")])

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor
 
-LAW = settings(max_examples=40, deadline=None, derandomize=True)
+LAW = settings(max_examples=20, deadline=None, derandomize=True)
 SHARES = st.sampled_from([1e-3, 1e-2, 0.1, 0.5, 0.999, 1.001])
 STRENGTHS = st.sampled_from([0.0, 1e-3, 1.0, 1e3])
 HUGE_TOO = st.sampled_from([0.0, 1e-3, 1.0, 1e3, 1e6])

@@ -249,6 +249,7 @@ def test_levels_that_drift_are_kept_shown_and_forecast(panel, tmp_path):
     np.testing.assert_allclose(new, line)
 
 
+@pytest.mark.slow
 def test_some_of_many_tasks_say_how_levels_drift():
     rows, time = draw(2, m=350, n=10)
     data = from_codes(rows.X, rows.y, rows.task, tuple(range(350)), rows.weight)

@@ -215,6 +215,7 @@ def test_order_of_rows_and_units_of_time_do_not_matter():
     assert widths.mean() == pytest.approx(np.ptp(found[0], axis=1).mean(), rel=0.1)
 
 
+@pytest.mark.slow
 def test_order_of_rows_of_one_time_does_not_matter():
     """Score tests of variances draw noise, which goes with targets, not positions."""
     table, y = panel(8, 9, step=0.3)
@@ -265,6 +266,7 @@ def test_predictions_far_outside_are_announced():
         model.predict(later.assign(x=1000.0))
 
 
+@pytest.mark.slow
 def test_last_rows_count_where_levels_wander():
     """Random walks: the last residual says more than any constant level."""
     table, y = panel(20, 25, step=1.0, slope=0.0, seed=5)

@@ -153,6 +153,7 @@ def test_saved_models_keep_what_was_known(form, tmp_path):
     np.testing.assert_array_equal(again.tie_weights_, model.tie_weights_)
 
 
+@pytest.mark.slow
 def test_a_tuned_theta_forgets_a_wrong_value():
     errors = []
     for seed in range(3):

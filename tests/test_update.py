@@ -80,6 +80,7 @@ def test_rows_may_come_one_after_the_other_and_after_a_file(tmp_path):
     assert np.abs(model.intercept_[0] - again.intercept_[order[0]]) < 1e-8
 
 
+@pytest.mark.slow
 def test_classes_are_conditional_modes():
     X, y, task = rows(m=14, n=40, seed=3)
     classes, old = y > np.median(y), task < 13
@@ -101,6 +102,7 @@ def test_classes_are_conditional_modes():
         model.update(X[:1], ["maybe"], task=[99])
 
 
+@pytest.mark.slow
 def test_pipelines_take_new_tasks():
     X, y, task = rows(seed=4)
     table = pd.DataFrame(X, columns=list("abc")).assign(site=task)

@@ -220,7 +220,10 @@ def test_runs_are_equal_but_for_seconds_whatever_the_jobs(rows):
         )
 
 
-@pytest.mark.parametrize("library", [pd.DataFrame, pl.DataFrame, pa.table])
+@pytest.mark.parametrize(
+    "library",
+    [pytest.param(pd.DataFrame, marks=pytest.mark.slow), pl.DataFrame, pa.table],
+)
 def test_frames_in_frames_out(rows, library):
     X, y, task = rows
     names = np.array(["north", "south", "west"])[task]

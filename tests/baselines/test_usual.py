@@ -166,6 +166,7 @@ def test_mixed_models_are_those_of_statsmodels():
     np.testing.assert_allclose(found.predict(wide, task=task), expected, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_slopes_help_where_they_differ():
     rng = np.random.default_rng(0)
     task = np.repeat(np.arange(10), 15)

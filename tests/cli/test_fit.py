@@ -79,6 +79,7 @@ def test_statistics_may_lie_on_disk(exams, tmp_path):
     assert (tmp_path / "statistics").is_dir()
 
 
+@pytest.mark.slow
 def test_strengths_are_searched_on_folds_that_lie_on_disk(exams, tmp_path):
     words = ("--folds", 3, "--key", "pupil", "--missing", "mean")
     place = ("--shards", tmp_path / "statistics")
@@ -200,6 +201,7 @@ def test_the_score_is_that_of_the_search(exams, tmp_path):
     assert scores["R²"] == pytest.approx(1.0 - share)
 
 
+@pytest.mark.slow
 def test_classes_are_learned_from_rows(exams, tmp_path):
     out = tmp_path / "a.model"
     words = ("--classify", "--epsilon", "1", "--folds", "3", "--missing", "mean")
@@ -440,6 +442,7 @@ def test_equal_targets_have_no_share_explained(tmp_path, value):
     assert scores["mean squared error"] <= 1e-20 * value**2
 
 
+@pytest.mark.slow
 def test_nothing_is_tried_too_so_that_a_report_can_tell_what_the_prior_did(
     exams, tmp_path
 ):

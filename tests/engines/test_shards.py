@@ -380,6 +380,7 @@ def test_a_search_never_holds_what_lies_on_disk(tmp_path):
     assert growth < size / 2
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name == "nt", reason="sends a signal")
 def test_a_killed_pass_leaves_nothing_that_looks_finished(tmp_path):
     command = [sys.executable, "-c", SETUP + KILLED, str(tmp_path / "out")]

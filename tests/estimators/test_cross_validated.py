@@ -561,7 +561,9 @@ def test_structures_are_tried_one_choice_after_the_other():
     assert model.best_score_ == results["mean_test_score"].max()
 
 
-@pytest.mark.parametrize("kind", ["numbers", "classes"])
+@pytest.mark.parametrize(
+    "kind", ["numbers", pytest.param("classes", marks=pytest.mark.slow)]
+)
 def test_scores_of_every_structure_are_those_of_plain_fits(kind):
     build, plain = regressor, MultiTaskRegressor
     # Enough rows for a likelihood with one maximum, wherever REML begins.
@@ -639,6 +641,7 @@ def draw_classes(seed=0, m=6, n=25, d=3):
     return X, y, task
 
 
+@pytest.mark.slow
 def test_held_out_scores_of_several_classes_are_those_of_the_folds():
     X, y, task = draw_classes()
     model = MultiTaskClassifierCV(

@@ -146,6 +146,7 @@ def test_scales_are_common_unless_noise_differs_for_certain():
     assert abs(inside[new > 4.0].mean() - 0.9) < 0.06
 
 
+@pytest.mark.slow
 def test_saved_models_give_the_same_intervals(tmp_path):
     X, y, task, train = rows(m=6)
     names = pd.DataFrame(X, columns=["a", "b", "c"]).assign(shop=task)

@@ -226,6 +226,7 @@ def test_strengths_to_try_can_be_given():
     assert tried == {0.8, 1.2, np.inf}
 
 
+@pytest.mark.slow
 def test_threads_do_not_change_a_search():
     data = plant_outliers(m=8, n_outliers=1)
     models = [

@@ -118,6 +118,7 @@ def test_columns_of_frames_and_arrays_mean_the_same(table, library):
     assert tests(array, 3) == tests(frame, "school")
 
 
+@pytest.mark.slow
 def test_searches_of_scikit_learn_and_ours_take_it(table):
     frame, y = table
     cv = TaskKFold(3, task="school")

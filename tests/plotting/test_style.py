@@ -317,6 +317,7 @@ def test_no_date_and_no_machine_is_written(saved):
     assert os.fspath(saved[0].parent) not in text
 
 
+@pytest.mark.slow
 def test_a_failed_write_leaves_the_old_files_alone(saved, monkeypatch, tmp_path):
     paths = save_figure(draw(), tmp_path / "kept")
     before = [path.read_bytes() for path in paths]

@@ -126,6 +126,7 @@ def test_what_cannot_be_sent_is_done_here(result, in_processes):
     np.testing.assert_array_equal(found.scores, result.scores)
 
 
+@pytest.mark.slow
 def test_errors_of_processes_reach_the_caller(in_processes):
     fold = FOLDS[0]
 

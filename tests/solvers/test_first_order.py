@@ -252,6 +252,7 @@ def test_many_steps_beyond_convergence_end_and_keep_the_optimum(name):
     assert solution.certificate.gap <= 1e-8 * problem.null_objective
 
 
+@pytest.mark.slow
 def test_acceleration_pays():
     problem = sine_problem(m=8, lam=0.05, epsilon=50.0)
     rules = [gap_below(1e-8, every=1), max_iter(20_000)]

@@ -199,6 +199,7 @@ def test_divergence_is_told_and_not_warned_about():
     assert solution.n_iter < 10_000
 
 
+@pytest.mark.slow
 def test_a_run_without_guard_overflows_and_is_told_in_the_end():
     problem = sine_problem(m=8, lam=0.05, epsilon=50.0)
     solution = solve(
