@@ -62,9 +62,10 @@ class RowDescent:
         if fit is not problem.fit:
             gram = problem.fit.normal_form().gram.transpose(1, 2, 0)
             # Loops would be compiled once more for arrays that cannot be written.
-            both = ["C", "W"]
-            gram = np.require(np.broadcast_to(gram, (d, d, m)), requirements=both)
-            diagonal = np.require(np.einsum("jji->ji", gram), requirements=both)
+            gram = np.broadcast_to(gram, (d, d, m))
+            gram = np.require(gram, requirements=["C", "W"])
+            diagonal = np.einsum("jji->ji", gram)
+            diagonal = np.require(diagonal, requirements=["C", "W"])
             problem.memo[MEMO] = problem.fit, gram, diagonal
         ratio = problem.penalty.ratio  # type: ignore[attr-defined]
         strengths = float(problem.lam), float(ratio)
