@@ -139,7 +139,7 @@ class StackedRows(TaskData):
         return np.add.reduceat(R, self.starts[:-1])
 
     def spread(self, b: Array) -> Array:
-        return np.repeat(b, np.diff(self.starts))
+        return np.asarray(b[self.task_codes])
 
     def rows_of(self, i: int) -> tuple[Matrix, Array, Array]:
         rows = self._slices[i]

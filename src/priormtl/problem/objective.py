@@ -279,7 +279,7 @@ class Problem:
         """
         # Far from the optimum no bound is of use.
         smooth = pull is None and not self.fit.is_quadratic
-        if smooth and self.newton_step(point).decrease > 0.01 * point.value:
+        if smooth and self.newton_step(point).decrease > 1e-5 * point.value:
             return 0.0
         gain = largest_gain(self, point, pull)
         # Signs that hold coefficients back leave slopes along flat directions, which
