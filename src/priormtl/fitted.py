@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from math import prod
 from typing import Any, NamedTuple, Self
 
@@ -60,6 +60,15 @@ class Certificate(NamedTuple):
     objective: float
     gap: float  # the optimum is lower by this, at most
     n_iter: int
+
+
+class KnownErrors(NamedTuple):
+    """A ``find_errors`` that has nothing to find."""
+
+    errors: StandardErrors | None
+
+    def __call__(self) -> StandardErrors | None:
+        return self.errors
 
 
 class Outliers(NamedTuple):
@@ -186,7 +195,7 @@ class Fitted:
 
     def with_errors(self, errors: StandardErrors | None) -> Self:
         """The same with these standard errors."""
-        return replace(self, find_errors=partial(_same, errors))
+        return replace(self, find_errors=KnownErrors(errors))
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -349,7 +358,7 @@ class Fitted:
                 }
                 given[name] = kind(**plain[name], **own)
         if "errors" in given:
-            given["find_errors"] = partial(_same, given.pop("errors"))
+            given["find_errors"] = KnownErrors(given.pop("errors"))
         prior, design = plain["prior"], plain["design"]
         if plain.get("classes") is not None:
             given["classes"] = _read_classes(plain["classes"], len(labels))
@@ -552,11 +561,6 @@ def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
         array[:] = tasks
         return array
     return np.array(tasks)
-
-
-def _same(errors: StandardErrors | None) -> StandardErrors | None:
-    """What ``find_errors`` finds where standard errors are known."""
-    return errors
 
 
 def _demand(holds: bool, what: str) -> None:
