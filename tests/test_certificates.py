@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from long_double import Case, draw, draw_classes, judge
+from long_double import Case, draw, draw_classes, draw_family, judge
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor, summarize
 
 
@@ -52,6 +52,7 @@ MENDED += [
     13007,
     13103,
     13276,
+    51921,
 ]
 
 
@@ -66,6 +67,13 @@ def test_mended_problems(seed):
 @pytest.mark.parametrize("seed", [16, 25, 30206, 1, 2, 3, 6, 8, 10])
 def test_classes_are_certified(seed):
     verdict = judge(draw_classes(seed))
+    assert not verdict.faults, str(verdict)
+
+
+# Scores of 2e8, whose intercepts lie where Newton's steps pass over.
+@pytest.mark.parametrize("seed", [50138])
+def test_counts_are_certified(seed):
+    verdict = judge(draw_family(seed))
     assert not verdict.faults, str(verdict)
 
 

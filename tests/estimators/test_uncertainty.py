@@ -1,5 +1,8 @@
 """summary(level): standard errors against dense formulas, statsmodels and refits."""
 
+import pickle
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import statsmodels.api as sm
@@ -183,3 +186,14 @@ def test_models_without_statistics_say_what_is_missing():
         model.summary(level=0.9)
     with pytest.raises(ValueError, match="level must be a number between 0 and 1"):
         model.summary(level=95)
+
+
+def test_errors_are_found_when_they_are_asked_for():
+    X, y, task = rows()
+    model = MultiTaskClassifier(1.0).fit(X, (y > np.median(y)).astype(int), task=task)
+    assert "errors" not in vars(model.fitted_)
+    copy = pickle.loads(pickle.dumps(model))
+    expected = model.fitted_.errors
+    for one, other in zip(copy.fitted_.errors[2:], expected[2:], strict=True):
+        np.testing.assert_array_equal(one, other)
+    assert replace(copy.fitted_, data_name="x").errors is copy.fitted_.errors

@@ -86,8 +86,9 @@ class MultiTaskEstimator(BaseEstimator, ABC):
             Task of each row. Tasks are sorted, or in category order for categorical
             labels. By default, all rows belong to one task.
         sample_weight : (n,) array, or (n, m) array with such targets, optional
-            Sample weights: the noise of a row of weight w has variance σ² / w. Rows
-            with weight zero are ignored.
+            Sample weights: with squared loss the noise of a row of weight w has
+            variance σ² / w; counts and classes have whole weights as numbers of
+            trials (see the user guide). Rows with weight zero are ignored.
 
         Returns
         -------

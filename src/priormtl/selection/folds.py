@@ -62,6 +62,11 @@ def deal_rows(
             highest = np.maximum.reduceat(folds[rows], starts)
             folds[rows[starts[(lowest == highest) & (lowest != ALWAYS)]]] = ALWAYS
     dealt = folds[folds != ALWAYS]
+    if len(folds) == 1:
+        raise FoldsError(
+            "X must have two rows at least (n_samples=1): strengths are chosen by rows "
+            "that are held out."
+        )
     if np.any(np.bincount(dealt, minlength=n_folds) == 0):
         raise FoldsError(
             f"cv must leave rows for every fold: got cv={n_folds} for {len(dealt)} "
