@@ -43,6 +43,7 @@ from priormtl.data import (
     find_device,
     pooled_means,
     pooled_scale,
+    pooled_variance,
     to_device,
 )
 from priormtl.design import Design
@@ -101,6 +102,7 @@ __all__ = ["Deviations", "Model", "Posed", "Solver", "score_rows"]
 
 LOSSES = ("squared", *FAMILIES)
 PENALTIES = ("l21", "nuclear")
+NO_DIFFERENCE = 1e6  # ties of effects without variance, over the curvature of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,6 +236,13 @@ class Model:
         graph, ties, prior, strength, estimate = coupling
         if self.n_classes > 2:
             graph = by_class(graph, self.n_classes)
+        if self.penalty == "nuclear" and isinstance(self.ties, str):
+            # Common effects by ties that leave no difference to be seen, since the
+            # nuclear norm knows no others.
+            bend = pooled_variance(moments) / scale**2 * np.mean(moments.weight)
+            strong = NO_DIFFERENCE * np.where(bend > 0, bend, 1.0)
+            strong = strong / (self.epsilon or 1.0)
+            ties = np.where(np.isinf(ties), strong, ties)
         quadratic, constraints = self._priors(prior, graph, ties, scale, data.tasks)
         if constraints is not None:
             ties = np.where(constraints.common, np.inf, ties)

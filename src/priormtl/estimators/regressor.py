@@ -508,8 +508,11 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         count, m = np.asarray(statistics.weight), len(self.tasks_)
         errors = task_errors(statistics, self.coef_, self.intercept_)
         try:
-            found = self._covariances(0.5, most=MOST_NUMBERS)
+            with np.errstate(all="ignore"):
+                found = self._covariances(0.5, most=MOST_NUMBERS)
         except (ValueError, np.linalg.LinAlgError):  # too large, or singular
+            return
+        if not np.isfinite(found.degrees).all():
             return
         # Rows that are left, and the error of estimated coefficients on new rows.
         left = np.maximum(count - found.degrees, 0.1 * count)

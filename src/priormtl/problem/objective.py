@@ -188,7 +188,11 @@ class Problem:
         """
         primal = self.objective(point)
         if self.lam == 0:
-            return Certificate(primal, self._smooth_dual(point))
+            # While Newton's steps still promise more than most tolerances, the next one
+            # costs less than a bound.
+            far = not self.fit.is_quadratic
+            far = far and self.newton_step(point).decrease > 1e-6 * self.null_objective
+            return Certificate(primal, 0.0 if far else self._smooth_dual(point))
         if isinstance(self.penalty, Power):
             cost = self.lam * self.penalty.conjugate(point.gradient / self.lam)
             degree = self.penalty.degree()
@@ -226,6 +230,8 @@ class Problem:
     ) -> Certificate:
         """A certificate with what rounding may hide, for a point where a run ends."""
         by_newton |= self.lam == 0
+        if self.lam == 0 and found.dual == 0.0:
+            found = found._replace(dual=self._smooth_dual(point))
         if self.is_nearly_smooth(point, found.gap):
             by_newton = True
             smooth = self._smooth_dual(point)
@@ -279,13 +285,10 @@ class Problem:
         """
         # Far from the optimum no bound is of use.
         smooth = pull is None and not self.fit.is_quadratic
-        if smooth and self.newton_step(point).decrease > 1e-5 * point.value:
+        if smooth and self.newton_step(point).decrease > 0.01 * point.value:
             return 0.0
         gain = largest_gain(self, point, pull)
-        # Signs that hold coefficients back leave slopes along flat directions, which
-        # vanish at the optimum only: there the bound below is the better one.
-        held = self.fit.is_quadratic or self.constraints is not None
-        if gain is not None and (gain < np.inf or not held):
+        if gain is not None and (gain < np.inf or not self.fit.is_quadratic):
             offset = 0.0 if pull is None else float(np.vdot(pull, point.coef))
             return max(0.0, point.value + offset - gain)
         if pull is None:
