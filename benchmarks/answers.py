@@ -848,10 +848,6 @@ def audit_cases() -> Iterator[Case]:
             numeric = ("with_prior", "without_prior", "change", "low", "high")
             for field in (*numeric, "p_value", "lams_with", "lams_without"):
                 answer[f"{name} {field}"] = getattr(benefit, field)
-            answer[f"{name} by task"] = [
-                (t.with_prior, t.without_prior, t.change, t.low, t.high)
-                for t in benefit.by_task
-            ]
         return answer
 
     wrong = pairs() + FeaturePrior.similar([(0, 2), (4, 5)])

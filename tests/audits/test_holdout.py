@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -19,8 +21,8 @@ from priormtl.audits.holdout import (
     deal_splits,
     hold_out,
     judge_benefit,
-    judge_tasks,
 )
+from priormtl.estimators.summary import summarize_search
 
 
 def judge(with_prior, without_prior, ratio=0.0):
@@ -67,16 +69,6 @@ def test_one_split_and_perfect_fits():
     assert judge([1.0, 1.1], [0.0, 0.0]).change > 0
 
 
-def test_tasks_are_judged_on_the_splits_that_hold_them_out():
-    a = np.array([[1.0, np.nan], [2.0, np.nan], [3.0, np.nan]])
-    first, second = judge_tasks(["x", 2], a, a + 1.0, 0.25)
-    assert (first.task, first.with_prior, first.without_prior) == ("x", 2.0, 3.0)
-    assert first.change == pytest.approx(-1 / 3)
-    assert second.task == "2"
-    assert np.isnan(second.with_prior)
-    assert np.isnan(second.change)
-
-
 def hold(planted, model, cv=3, n_repeats=1, lams=(2.0,)):
     table = model._read_table(planted.X, planted.y, planted.task, None, reset=True)
     splits, rounds = deal_splits(
@@ -120,31 +112,11 @@ def test_classes_are_judged_by_log_loss():
     assert found.at(2.0).with_prior[0] == pytest.approx(expected, rel=1e-3)
 
 
-def test_tasks_add_up_to_all():
-    planted = plant_relations(2)
-    model = MultiTaskRegressor(2.0, 3.0, feature_prior=planted.prior)
-    _, found = hold(planted, model, lams=(2.0, 0.5))
-    total = found.with_prior.sum(axis=2) / found.weight.sum(axis=1)[:, np.newaxis]
-    assert found.at(0.5).with_prior == pytest.approx(total[:, 1])
-    assert found.test_to_train == pytest.approx(0.5, abs=0.05)
-
-
 def test_own_lams_are_chosen_on_other_folds_of_the_round():
     # Errors (split, lam): the lam that is best on a split itself is worst elsewhere.
     errors = np.array([[0.0, 5.0], [4.0, 1.0], [4.0, 1.0], [0.0, 9.0], [0.0, 9.0]])
-    both = errors[:, :, np.newaxis]
     rounds = np.array([0, 0, 0, 1, 1])
-    found = Holdout(
-        "e",
-        np.array([1.0, 2.0]),
-        both,
-        both,
-        np.ones((5, 1)),
-        rounds,
-        0.25,
-        ("t",),
-        False,
-    )
+    found = Holdout("e", np.array([1.0, 2.0]), errors, errors, rounds, 0.25, False)
     assert found.at_own().lams_with.tolist() == [2.0, 1.0, 1.0, 1.0, 1.0]
 
 
@@ -173,19 +145,19 @@ def fitted(planted, thetas, kind=MultiTaskRegressorCV, **settings):
 def test_scores_of_the_search_are_compared():
     planted = plant_relations(0)
     model = fitted(planted, [1.0, 0.0])
-    model.best_index_ = 0
-    found = benefit_of_search(model)
+    search = summarize_search(model.fitted_.search)
+    found = benefit_of_search(replace(search, best=0))
     results = model.cv_results_
     zero = int(np.flatnonzero(results["param_theta"].data == 0)[0])
     scores = [results[f"split{k}_test_score"] for k in range(5)]
-    assert found.with_prior.tolist() == [-s[model.best_index_] for s in scores]
+    assert found.with_prior.tolist() == [-s[0] for s in scores]
     assert found.without_prior.tolist() == [-s[zero] for s in scores]
-    assert found.by_task == ()
     assert found.metric == "mean squared error"
 
 
 def test_a_search_without_zero_tells_nothing():
-    assert benefit_of_search(fitted(plant_relations(1), [1.0])) is None
+    search = fitted(plant_relations(1), [1.0]).fitted_.search
+    assert benefit_of_search(summarize_search(search)) is None
 
 
 def test_audits_use_it_where_there_are_no_rows():
@@ -215,8 +187,8 @@ def test_audits_use_it_where_there_are_no_rows():
 def test_scores_become_errors(scoring, metric):
     planted = plant_relations(2, n=40, classification=True)
     model = fitted(planted, [0.0, 1.0], MultiTaskClassifierCV, scoring=scoring)
-    model.best_index_ = 1
-    found = benefit_of_search(model)
+    search = replace(summarize_search(model.fitted_.search), best=1)
+    found = benefit_of_search(search)
     assert metric in found.metric
     by_area = scoring == "task_auc"
     best = 1 - found.with_prior if by_area else -found.with_prior

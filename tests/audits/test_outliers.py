@@ -16,7 +16,6 @@ from priormtl import (
     audit_prior,
     summarize,
 )
-from priormtl.audits import resample_coefficients
 from priormtl.audits.refits import downweight_tasks
 from priormtl.data import from_columns, from_labels, pooled_scale, summarize_tasks
 
@@ -139,14 +138,6 @@ def test_held_out_errors_are_those_of_sums():
         for one in (model, fit(rows, outlier_tasks=False))
     )
     assert np.all(own.helped.with_prior < 0.8 * plain.helped.with_prior)
-
-
-def test_resamples_are_of_sums():
-    rows, model = fit_first()
-    found = resample_coefficients(model, *rows[:2], task=rows.task, n_resamples=10)
-    band = found.band(0.9)
-    assert np.abs(band.middle - model.coef_).max() < 0.3
-    assert np.abs(band.middle - model.shared_coef_).max() > 1.0
 
 
 def test_searches_that_chose_outliers_are_audited():

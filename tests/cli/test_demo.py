@@ -25,9 +25,16 @@ def test_priors_are_compared_by_the_same_model():
 
 
 def test_a_table_shows_errors_and_the_largest_gap():
-    one = np.array([[[0.5, 0.7], [1.0, 3.0]], [[1e-8, 2e-7]] * 2, [[0.25, 0.5]] * 2])
+    errors = [[0.5, 0.7], [1.0, 3.0], [2.0, 2.0]]
+    one = np.array([errors, [[1e-8, 2e-7]] * 3, [[0.25, 0.5]] * 3])
     (row,) = zip(*(c.cells for c in tabulate({"both": one}).columns), strict=True)
-    assert row == ("both", "0.600 ± 0.141", "2.000 ± 1.414", "2e-07", "1.5")
+    assert row == (
+        "both",
+        "0.600 ± 0.141",
+        "2.000 ± 1.414",
+        "2.000 ± 0.000",
+        *("2e-07", "2.2"),
+    )
 
 
 def test_the_benefit_is_paired_by_draw():

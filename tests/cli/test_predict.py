@@ -132,7 +132,7 @@ def test_pieces_do_not_matter(place, tmp_path):
     source = open_source(place / "exams.csv")
     predictor = prepare(place / "mean", None, None)
     used = predictor.used_columns(source.columns)
-    wanted = Wanted(used, {*predictor.kept, *predictor.text_columns})
+    wanted = Wanted(used, {*predictor.kept, *predictor.design.text_sources})
     whole = predictor.predict(next(source.read(wanted)).table)
     parts = [predictor.predict(piece.table) for piece in source.read(wanted, 7)]
     assert max(part.num_rows for part in parts) == 7

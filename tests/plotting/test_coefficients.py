@@ -1,7 +1,5 @@
 """Coefficients: read from a model, as a heat map, and over the tasks."""
 
-from types import SimpleNamespace
-
 import numpy as np
 import pytest
 
@@ -241,11 +239,11 @@ def test_bands_are_their_ends(task_prior, m):
 
 def test_bands_have_the_unit_of_the_lines():
     model = fitted_model(standardize=True)
-    band = SimpleNamespace(low=model.coef_ - 1.0, high=model.coef_ + 1.0, level=0.9)
+    band = model.coef_ - 1.0, model.coef_ + 1.0
     ax = plot_over_tasks(model, [0], band=band, per="deviation")
     wide = np.diff(ends_of(ax.collections[0]), axis=1)
     assert np.allclose(wide, 2.0 * pooled_scale(model.statistics_)[0])
-    assert ax.get_title() == "1 of 6 features, with 90 % bands"
+    assert ax.get_title() == "1 of 6 features"
 
 
 def test_only_ordered_tasks_are_joined():

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import ttest_rel
 
 from priormtl import FeaturePrior, MultiTaskRegressor, load, report, save
+from priormtl.audits import benefit_of_search
 from priormtl.estimators import SearchSummary, summarize_model
 from priormtl.estimators.summary import summarize_search
 from priormtl.reports.answers import (
@@ -16,7 +16,6 @@ from priormtl.reports.answers import (
     answer_features,
     answer_outliers,
     answer_quality,
-    compare_without,
     far_tasks,
 )
 from priormtl.reports.model import FittedModel, Scores, score_training
@@ -196,9 +195,9 @@ def test_the_search_answers_for_both_priors():
     fitted = FittedModel.read(model)
     search = fitted.summary.search
     answer = answer_benefit(fitted, None)
-    pair = compare_without(search, "theta")
-    assert answer.numbers["theta_gain"] == pair.gain
-    assert answer.numbers["epsilon_low"] == compare_without(search, "epsilon").low
+    found = benefit_of_search(search, "theta")
+    assert answer.numbers["theta_change"] == found.change
+    assert answer.numbers["epsilon_low"] == benefit_of_search(search, "epsilon").low
     assert "favours the prior" in answer.note
 
 
@@ -214,7 +213,7 @@ def test_who_helped_is_named(gains, value):
     theta, epsilon = np.array([[0, 0], [1, 0], [0, 1], [1, 1]], dtype=float).T
     noise = 0.01 * np.random.default_rng(1).normal(size=(4, 6))
     scores = (theta * gains[0] + epsilon * gains[1])[:, None] + noise
-    strengths = {"theta": theta, "epsilon": epsilon}
+    strengths = {"theta": theta, "epsilon": epsilon, "lam": np.ones(4)}
     search = SearchSummary("score", False, strengths, scores, 3)
     assert answer_benefit(searched(search), None).value == value
 
@@ -238,7 +237,7 @@ def test_a_search_that_always_had_the_prior_cannot_tell():
 
 
 def search_of(scores, thetas, *, is_error=False):
-    strengths = {"theta": np.array(thetas)}
+    strengths = {"theta": np.array(thetas), "lam": np.ones(len(thetas))}
     scores = np.array(scores)
     best = int(scores.mean(1).argmax())
     return SearchSummary("score", is_error, strengths, scores, best)
@@ -261,26 +260,10 @@ def test_models_without_a_search_have_none():
     assert summarize_model(model_of([[1.0]])).search is None
 
 
-def test_interval_is_that_of_the_paired_t_test():
-    rng = np.random.default_rng(0)
-    scores = rng.normal(loc=[[0.0], [3.0]], size=(2, 8))
-    pair = compare_without(search_of(scores, [0.0, 1.0]), "theta")
-    interval = ttest_rel(scores[1], scores[0]).confidence_interval(0.95)
-    assert (pair.low, pair.high) == pytest.approx((interval.low, interval.high))
-    assert pair.gain == pytest.approx(np.mean(scores[1] - scores[0]))
-
-
-def test_smaller_errors_are_gains():
-    errors = [[2.0, 2.1, 2.2], [1.0, 1.2, 1.1]]
-    pair = compare_without(search_of(errors, [0.0, 1.0], is_error=True), "theta")
-    assert pair.gain == pytest.approx(1.0)
-    assert pair.helped
-
-
 def test_the_best_without_a_prior_gains_nothing():
-    pair = compare_without(search_of([[3.0, 4.0], [1.0, 1.0]], [0.0, 1.0]), "theta")
-    assert (pair.gain, pair.low, pair.high) == (0.0, 0.0, 0.0)
-    assert not pair.helped
+    found = benefit_of_search(search_of([[3.0, 4.0], [1.0, 1.0]], [0.0, 1.0]))
+    assert (found.change, found.low, found.high) == (0.0, 0.0, 0.0)
+    assert found.sentence.startswith("The best candidate has theta = 0")
 
 
 @pytest.mark.parametrize(
@@ -292,8 +275,8 @@ def test_the_best_without_a_prior_gains_nothing():
     ],
 )
 def test_nothing_to_compare(search):
-    assert compare_without(search, "theta") is None
-    assert compare_without(search, "epsilon") is None
+    assert benefit_of_search(search, "theta") is None
+    assert benefit_of_search(search, "epsilon") is None
 
 
 @pytest.mark.parametrize(

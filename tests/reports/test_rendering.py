@@ -279,7 +279,7 @@ def test_every_answer_and_table_is_there():
         assert finding.sentence in text
         assert finding.note in text
     for table in content.tables:
-        assert f"## {table.title}" in text
+        assert f"**{table.title}**" in text
         for column in table.columns:
             cells = column.values[:30]
             words = cells if column.is_text else [spell(float(v)) for v in cells]

@@ -1,21 +1,15 @@
 """Whether the data agree with the prior."""
 
 from priormtl.audits.audit import audit_prior, describe_rows
-from priormtl.audits.refits import (
-    CoefficientBand,
-    ResampledCoefficients,
-    resample_coefficients,
-)
-from priormtl.audits.results import PriorAudit, PriorBenefit, RelationAudit, TaskBenefit
+from priormtl.audits.holdout import PRIORS, benefit_of_search
+from priormtl.audits.results import PriorAudit, PriorBenefit, RelationAudit
 
 __all__ = [
-    "CoefficientBand",
+    "PRIORS",
     "PriorAudit",
     "PriorBenefit",
     "RelationAudit",
-    "ResampledCoefficients",
-    "TaskBenefit",
     "audit_prior",
+    "benefit_of_search",
     "describe_rows",
-    "resample_coefficients",
 ]

@@ -36,6 +36,7 @@ from priormtl.checks import check_count
 from priormtl.data import name_features
 from priormtl.design import as_frame, find_frame_library
 from priormtl.estimators import ClassificationTasks, linear_part, show_progress
+from priormtl.estimators.summary import summarize_search
 from priormtl.losses import SquaredFit
 from priormtl.penalties import L21
 from priormtl.priors import Ridge, Targets, measure_violations
@@ -212,7 +213,7 @@ def audit_prior(
             relations += _audit_ties(fitted, weighted, loose.coef)
         advance()
         if untried:
-            helped = benefit_of_search(model)
+            helped = benefit_of_search(summarize_search(model.fitted_.search))
         elif reason is None and table is not None:
             lam = fitted.problem.lam
             # Of a search all lams that it tried, the chosen one among them.
@@ -259,36 +260,24 @@ def _audit_statements(
     """
     signs = fitted.problem.constraints
     names = name_features(fitted.setup.moments.features, len(fitted.coef))
-    tested = [
-        UNKNOWN if test.sign == "smooth" else StatementTest(*test[-2:])
-        for test in tests
-    ]
-    found = []
-    for test, verdict in zip(tests, verdicts(tested), strict=True):
-        after = 0.0
+    curved = [test.sign == "smooth" for test in tests]
+    known = [StatementTest(*test[-2:]) for test in tests]
+    words = verdicts([UNKNOWN if c else k for c, k in zip(curved, known, strict=True)])
+    after = np.zeros(len(tests))
+    for k, test in enumerate(tests):
+        if curved[k] and not np.isnan(test.p_value):
+            words[k] = "agrees"
         if signs is not None and test.sign.startswith("non"):
-            after = float(np.mean(fitted.coef[names.index(test.feature)] == 0))
-        words = verdict
-        if test.sign == "smooth" and not np.isnan(test.p_value):
-            words = "agrees"
-        found.append(
-            RelationAudit(
-                "statement",
-                test.relation,
-                test.feature,
-                None,
-                test.sign,
-                weight=1.0,
-                violation_before=test.before,
-                violation_after=after,
-                share=0.0,
-                sensitivity=0.0,
-                statistic=test.statistic,
-                p_value=test.p_value,
-                verdict=words,
-            )
-        )
-    return sorted(found, key=lambda one: (np.isnan(one.p_value), one.p_value))
+            after[k] = np.mean(fitted.coef[names.index(test.feature)] == 0)
+    return _assemble(
+        "statement",
+        [Statement(one.relation, one.feature, None, one.sign, 1.0) for one in tests],
+        before=np.array([test.before for test in tests]),
+        after=after,
+        costs=np.zeros(len(tests)),
+        tests=known,
+        words=words,
+    )
 
 
 class _Weighted(NamedTuple):
@@ -460,11 +449,11 @@ def _assemble(
     after: Array,
     costs: Array,
     tests: Sequence[StatementTest],
+    words: Sequence[str] | None = None,
 ) -> list[RelationAudit]:
     """Rows of the result: smallest p value first, what cannot be judged last."""
-    total = float(costs.sum())
-    shares = costs / total if total > 0 else np.zeros(len(costs))
-    words = verdicts(tests)
+    shares = costs / (float(costs.sum()) or 1.0)
+    words = verdicts(tests) if words is None else words
     found = [
         RelationAudit(
             kind,

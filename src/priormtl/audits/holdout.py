@@ -6,8 +6,8 @@ corrected resampled t interval of Nadeau and Bengio (2003); see ``priormtl.metri
 Where no rows are given, the scores of the model's own search are compared instead.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from numbers import Integral
 
 import numpy as np
@@ -15,12 +15,13 @@ from sklearn.base import BaseEstimator
 
 from priormtl import selection
 from priormtl._arrays import Array, Index
-from priormtl.audits.results import PriorBenefit, TaskBenefit
+from priormtl.audits.results import PriorBenefit
 from priormtl.data import Table
-from priormtl.estimators import make_splits
+from priormtl.estimators import SearchSummary, make_splits
 from priormtl.losses import Family
 from priormtl.metrics import LEVEL, Interval, corrected_interval
 
+PRIORS = {"theta": "feature prior", "epsilon": "task prior"}  # by their strengths
 PAIRED = (
     "differences are paired by split, with the corrected resampled t interval of "
     "Nadeau and Bengio."
@@ -58,28 +59,25 @@ class Holdout:
 
     metric: str
     lams: Array  # (l,)
-    with_prior: Array  # (k, l, m) sums of errors
+    with_prior: Array  # (k, l) mean errors
     without_prior: Array
-    weight: Array  # (k, m) of the held-out rows
     rounds: Array  # (k,) round of folds of each split
     test_to_train: float
-    tasks: tuple[Hashable, ...]
     chosen: bool  # whether strengths were tuned
 
     def at(self, lam: float) -> PriorBenefit:
         """Compare both at the same lam."""
-        place = np.full(len(self.weight), int(np.argmin(np.abs(self.lams - lam))))
+        place = np.full(len(self.rounds), int(np.argmin(np.abs(self.lams - lam))))
         return self._compare(place, place, f"the model's lam ({lam:.3g})")
 
     def at_own(self) -> PriorBenefit:
         """Compare each at the lam that is best for it on other folds of the round."""
-        total = self.weight.sum(axis=1)[:, np.newaxis]
         same = self.rounds[:, np.newaxis] == self.rounds
         others = same & ~np.eye(len(same), dtype=bool)
         # Where a round has one split alone, all splits decide.
         others[~others.any(axis=1)] = True
         first, second = (
-            np.argmin(others.astype(np.float64) @ (errors.sum(axis=2) / total), axis=1)
+            np.argmin(others.astype(np.float64) @ errors, axis=1)
             for errors in (self.with_prior, self.without_prior)
         )
         words = "the lam that was best for each on the other folds"
@@ -87,11 +85,7 @@ class Holdout:
 
     def _compare(self, first: Index, second: Index, lam: str) -> PriorBenefit:
         """Compare with the lams at these places (k,) for each model."""
-        splits = np.arange(len(self.weight))
-        a, b = self.with_prior[splits, first], self.without_prior[splits, second]
-        total = self.weight.sum(axis=1)
-        measured = np.where(self.weight > 0, self.weight, np.nan)
-        ratio = self.test_to_train
+        splits = np.arange(len(self.rounds))
         method = f"Both were fitted on the same {len(splits)} splits at {lam}; {PAIRED}"
         if self.chosen:
             method += (
@@ -100,12 +94,11 @@ class Holdout:
             )
         return judge_benefit(
             self.metric,
-            a.sum(axis=1) / total,
-            b.sum(axis=1) / total,
+            self.with_prior[splits, first],
+            self.without_prior[splits, second],
             lams=(self.lams[first], self.lams[second]),
-            test_to_train=ratio,
+            test_to_train=self.test_to_train,
             method=method,
-            by_task=judge_tasks(self.tasks, a / measured, b / measured, ratio),
         )
 
 
@@ -122,10 +115,7 @@ def hold_out(
     """Fit with the prior and without it on every split, for all values of lam."""
     family = plain._family
     order = np.argsort(-lams, kind="stable")  # paths follow decreasing lam
-    weight = np.zeros((len(splits), len(table.tasks)))
-    with_prior, without_prior = errors = np.zeros(
-        (2, len(splits), len(lams), len(table.tasks))
-    )
+    with_prior, without_prior = errors = np.zeros((2, len(splits), len(lams)))
     ratios = []
     for k, split in enumerate(splits):
         train, test = (
@@ -147,20 +137,16 @@ def hold_out(
                     losses = (scores - rows.y) ** 2
                 else:
                     losses = family.scoring[1] * family.loss(scores, rows.y)
-                sums = rows.task_sums(rows.weight * losses)
-                errors[which, k, place, places] = sums
+                errors[which, k, place] = np.average(losses, weights=rows.weight)
             advance()
-        weight[k, places] = rows.task_weight
-        ratios.append(weight[k].sum() / train.task_weight.sum())
+        ratios.append(rows.task_weight.sum() / train.task_weight.sum())
     return Holdout(
         metric_of(family),
         lams,
         with_prior,
         without_prior,
-        weight,
         rounds,
         float(np.mean(ratios)),
-        table.tasks,
         chosen,
     )
 
@@ -172,37 +158,47 @@ def metric_of(family: Family | None) -> str:
     return family.scoring[0].removeprefix("neg_").replace("_", " ")
 
 
-def benefit_of_search(model: BaseEstimator) -> PriorBenefit | None:
-    """Compare scores of the model's search; None if it has not tried theta = 0."""
-    candidates = model.cv_results_["params"]
-    without = candidates[model.best_index_] | {"theta": 0.0}
-    if without not in candidates:
+def benefit_of_search(
+    search: SearchSummary, strength: str = "theta"
+) -> PriorBenefit | None:
+    """Compare the chosen candidate of a search with the best one without a prior.
+
+    None if no candidate was without: its strength was never zero.
+    """
+    values, prior = search.strengths.get(strength), PRIORS[strength]
+    if values is None or not np.any(values == 0):
         return None
-    places = [model.best_index_, candidates.index(without)]
-    scores = model.fitted_.search.result.scores[places]
+    means = search.means if search.is_error else -search.means
+    means = np.where(np.isnan(means) | (values != 0), np.inf, means)
+    places = np.array([search.best, np.argmin(means)])
+    scores = search.scores[places]
     scores = scores[:, ~np.isnan(scores).any(axis=0)]
     splits = scores.shape[1]
     if splits < 2:
         return None
-    if isinstance(model.scoring, str) and model.scoring == "task_auc":
+    metric, errors = search.metric, scores
+    if metric == "AUC":
         metric, errors = "distance of the AUC from 1", 1.0 - scores
-    elif not model._scores_by_default:
-        metric, errors = f"negative score ({model.scoring})", -scores
-    else:
-        metric, errors = metric_of(model._family), -scores
-    lams = np.full(splits, model.lam_)
-    return judge_benefit(
+    elif not search.is_error:
+        metric, errors = f"negative score ({metric})", -scores
+    lams = np.tile(search.strengths["lam"][places, np.newaxis], splits)
+    found = judge_benefit(
         metric,
         *errors,
-        lams=(lams, lams),
-        test_to_train=1.0 / (model.n_splits_ - 1),
+        lams=(lams[0], lams[1]),
+        test_to_train=1.0 / (search.scores.shape[1] - 1),
         method=(
-            f"Scores of the model's own search on {splits} splits, theta = 0 against "
-            f"theta = {model.theta_:g} at the same lam and epsilon; {PAIRED} The "
-            "strengths were chosen by these very scores, which favours the prior "
-            "slightly."
+            f"Scores of the model's own search on {splits} splits, the best candidate "
+            f"with {strength} = 0 against {strength} = {values[search.best]:g}; "
+            f"{PAIRED} The strengths were chosen by these very scores, which favours "
+            "the prior."
         ),
+        prior=prior,
     )
+    if places[0] == places[1]:
+        sentence = f"The best candidate has {strength} = 0, without the {prior}."
+        return replace(found, sentence=sentence)
+    return found
 
 
 def judge_benefit(
@@ -213,7 +209,7 @@ def judge_benefit(
     lams: tuple[Array, Array],
     test_to_train: float,
     method: str,
-    by_task: tuple[TaskBenefit, ...] = (),
+    prior: str = "prior",
 ) -> PriorBenefit:
     """Compare errors (k,) of the same splits; ``lams`` are those with and without."""
     change, interval = _relative_change(with_prior, without_prior, test_to_train)
@@ -234,68 +230,42 @@ def judge_benefit(
         LEVEL,
         interval.p_value,
         verdict,
-        _sentence(metric, verdict, change, interval),
+        _sentence(prior, metric, verdict, change, interval),
         method,
-        by_task,
     )
-
-
-def judge_tasks(
-    tasks: Sequence[Hashable],
-    with_prior: Array,
-    without_prior: Array,
-    test_to_train: float,
-) -> tuple[TaskBenefit, ...]:
-    """Compare errors (k, m) task by task; NaN where a split holds out no rows."""
-    found = []
-    for task, a, b in zip(tasks, with_prior.T, without_prior.T, strict=True):
-        known = ~np.isnan(a)
-        change, interval = _relative_change(a[known], b[known], test_to_train)
-        first, second = (
-            float(errors[known].mean()) if known.any() else float("nan")
-            for errors in (a, b)
-        )
-        low, high, _ = interval
-        found.append(TaskBenefit(str(task), first, second, change, low, high))
-    return tuple(found)
 
 
 def _relative_change(
     with_prior: Array, without_prior: Array, test_to_train: float
 ) -> tuple[float, Interval]:
     """Mean difference and its interval, relative to the mean error without prior."""
-    nan = float("nan")
-    if not len(with_prior):
-        return nan, Interval(nan, nan, nan)
     differences = with_prior - without_prior
     unit = abs(float(without_prior.mean()))
     if unit == 0:
         unit = 1.0 if not differences.any() else float(np.abs(differences).max())
     change = float(differences.mean()) / unit
     if len(differences) < 2:
-        return change, Interval(nan, nan, nan)
+        return change, Interval(np.nan, np.nan, np.nan)
     low, high, p_value = corrected_interval(differences, test_to_train)
     return change, Interval(low / unit, high / unit, p_value)
 
 
-def _sentence(metric: str, verdict: str, change: float, interval: Interval) -> str:
-    low, high = 100 * interval.low, 100 * interval.high
-    level = f"{100 * LEVEL:.0f} % interval"
+def _sentence(
+    prior: str, metric: str, verdict: str, change: float, interval: Interval
+) -> str:
+    if np.isnan(interval.low):
+        return f"One split alone cannot show whether the {prior} changes the {metric}."
+    change, low, high = 100 * change, 100 * interval.low, 100 * interval.high
     if verdict == "helped":
-        return (
-            f"The prior lowered the {metric} by {_percent(-100 * change)} % ({level} "
-            f"{_percent(-high)} to {_percent(-low)} %)."
-        )
-    if verdict == "harmed":
-        return (
-            f"The prior did harm: it raised the {metric} by {_percent(100 * change)} % "
-            f"({level} {_percent(low)} to {_percent(high)} %)."
-        )
-    if np.isnan(low):
-        return f"One split alone cannot show whether the prior changes the {metric}."
+        opening = f"The {prior} lowered the {metric}"
+        change, low, high = -change, -high, -low
+    elif verdict == "harmed":
+        opening = f"The {prior} did harm: it raised the {metric}"
+    else:
+        opening = f"Not certain on these rows: the {prior} changed the {metric}"
     return (
-        f"Not certain on these rows: the prior changed the {metric} by "
-        f"{_percent(100 * change)} % ({level} {_percent(low)} to {_percent(high)} %)."
+        f"{opening} by {_percent(change)} % ({100 * LEVEL:.0f} % interval "
+        f"{_percent(low)} to {_percent(high)} %)."
     )
 
 

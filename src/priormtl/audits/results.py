@@ -48,18 +48,6 @@ class RelationAudit:
     verdict: str  # "agrees", "disagrees" or "cannot be judged"
 
 
-@dataclass(frozen=True)
-class TaskBenefit:
-    """Effect of the prior on the held-out rows of one task."""
-
-    task: str
-    with_prior: float  # mean error over splits
-    without_prior: float
-    change: float  # relative; negative: the prior helped
-    low: float
-    high: float
-
-
 @dataclass(frozen=True, eq=False)
 class PriorBenefit:
     """Errors on held-out rows with the prior and without it, split by split."""
@@ -77,7 +65,6 @@ class PriorBenefit:
     verdict: str  # "helped", "no difference" or "harmed"
     sentence: str  # the verdict in words
     method: str  # how it was found
-    by_task: tuple[TaskBenefit, ...]  # empty where only scores of all tasks are known
 
     def __str__(self) -> str:
         return self.sentence

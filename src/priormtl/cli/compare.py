@@ -12,11 +12,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from typer import Argument, Exit, Option, echo
 
@@ -28,37 +29,36 @@ if TYPE_CHECKING:
     from priormtl.experiments.runner import Event
 
 
-def compare(
-    data: main.Data,
-    target: main.Target,
-    task: main.Task = None,
+@dataclass(frozen=True, kw_only=True)
+class CompareRequest(main.TableOptions):
+    """Options of the command, as typed."""
+
     classify: Annotated[
         bool | None,
         Option(
             "--classify/--no-classify",
             help="Treat targets as classes or as numbers; detected if not given.",
         ),
-    ] = None,
+    ] = None
     methods: Annotated[
         str,
         Option(
-            metavar="A,B,C",
+            metavar=main.NAMES,
             help="Methods to compare, separated by commas; 'all' includes the slow "
             "ones (fedem, mtfl, mkmtl).",
         ),
-    ] = "default",
-    prior: main.Prior = None,
+    ] = "default"
+    prior: main.Prior = None
     cv: Annotated[
-        int, Option(min=2, help="Number of folds, each of which is held out once.")
-    ] = 5,
-    time_column: Annotated[
+        int,
+        main.least_option(2, "Number of folds, each of which is held out once."),
+    ] = 5
+    time: Annotated[
         str | None,
-        Option(
-            "--time",
-            metavar="COL",
-            help="Column that orders the rows of each task: splits go forward in time.",
+        main.column_option(
+            "Column that orders the rows of each task: splits go forward in time."
         ),
-    ] = None,
+    ] = None
     split: Annotated[
         str,
         main.word_option(
@@ -68,28 +68,23 @@ def compare(
             help="What is held out: rows at random, later rows (with --time), or whole "
             "tasks.",
         ),
-    ] = "rows",
-    loss: main.Loss = "squared",
-    exposure: main.Exposure = None,
-    offset: main.Offset = None,
+    ] = "rows"
+    loss: main.Loss = "squared"
+    exposure: main.Exposure = None
+    offset: main.Offset = None
     settings: Annotated[
-        int, Option(min=1, help="Approximate number of settings tried per method.")
-    ] = 20,
+        int, main.least_option(1, "Approximate number of settings tried per method.")
+    ] = 20
     jobs: Annotated[
-        int, Option(min=1, help="Number of processes; does not change the scores.")
-    ] = 1,
-    features: main.Features = None,
-    drop: main.Drop = None,
-    categories: main.Categories = None,
-    where: main.Where = None,
-    missing: main.Missing = "error",
-    delimiter: main.Delimiter = None,
-    decimal: main.Decimal = None,
-    as_json: main.Json = False,
-    out: Annotated[
-        Path | None, Option(dir_okay=False, help="Also write the results as CSV.")
-    ] = None,
-) -> None:
+        int, main.least_option(1, "Number of processes; does not change the scores.")
+    ] = 1
+    out: Annotated[Path | None, main.file_option("Also write the results as CSV.")] = (
+        None
+    )
+
+
+@main.takes(CompareRequest)
+def compare(request: CompareRequest) -> None:
     """Compare methods on held-out rows, each tuned on the other rows only.
 
     'priormtl' is our model. The others are usual methods (ridge regression with task
@@ -112,98 +107,84 @@ def compare(
     Example: priormtl compare exams.csv --task school --target score --drop pupil
     --where "year >= 2010" --missing mean --prior relations.toml
     """
-    with main.require_extra("compare", "cli"):
-        import narwhals.stable.v2 as nw
-        import pyarrow as pa
+    import narwhals.stable.v2 as nw
+    import pyarrow as pa
 
-        from priormtl import engines
-        from priormtl.baselines import comparison
-        from priormtl.estimators import read_source_rows
-        from priormtl.estimators.labels import count_classes
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, data)
-        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        named = main.require_task(task, source)
-        names = [name.strip() for name in methods.split(",") if name.strip()]
-        roles: dict[str, Any] = {"exposure": exposure, "offset": offset}
-        columns = [name for name in roles.values() if name is not None]
-        if features:
-            features = ",".join([features, *columns])
-        rows = read_source_rows(
-            source,
-            main.read_schema(named, target, None, features, categories, missing, drop),
-        )
-        roles["loss"] = loss
-        wanted = names[0] if names in (["default"], ["all"]) else names
-        by_class = classify
-        if by_class is None:
-            by_class = loss == "squared" and comparison.are_classes(rows.y)
-        priors = {"task_prior": comparison.AUTO} | split_prior(
-            read_prior(prior), rows.design, rows.task.unique().to_pylist()
-        )
-        try:
-            table = pa.table([*rows.X.T, rows.task], names=[*rows.design, named])
-            result = comparison.compare(
-                # Some estimators need a pandas frame.
-                table.to_pandas() if find_spec("pandas") else table,
-                rows.y,
-                task=named,
-                methods=wanted,
-                cv=cv,
-                time=time_column,
-                split=split,
-                classify=by_class,
-                n_settings=settings,
-                n_jobs=jobs,
-                **roles,
-                **priors,
-            )
-        except ImportError as error:
-            raise ValueError(str(error)) from None
-        found = list(nw.from_native(result).iter_rows(named=True))
-        if out is not None:
-            text = io.StringIO()
-            writer = csv.DictWriter(text, found[0], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(found)
-            write_whole(out, text.getvalue().encode())
+    from priormtl.baselines import comparison
+    from priormtl.estimators import read_source_rows
+    from priormtl.estimators.labels import count_classes
+
+    out, cv, split, time = request.out, request.cv, request.split, request.time
+    main.check_output(out, request.data)
+    source, schema = request.open_table(None, request.exposure, request.offset)
+    names = [name.strip() for name in request.methods.split(",") if name.strip()]
+    wanted = names[0] if names in (["default"], ["all"]) else names
+    rows = read_source_rows(source, schema)
+    by_class = request.classify
+    if by_class is None:
+        by_class = request.loss == "squared" and comparison.are_classes(rows.y)
+    tasks = rows.task.unique().to_pylist()
+    shared: main.Facts = {
+        "loss": request.loss,
+        "exposure": request.exposure,
+        "offset": request.offset,
+        "task_prior": comparison.AUTO,
+    } | split_prior(read_prior(request.prior), rows.design, tasks)
+    table = pa.table([*rows.X.T, rows.task], names=[*rows.design, schema.task])
+    result = comparison.compare(
+        # Some estimators need a pandas frame.
+        table.to_pandas() if find_spec("pandas") else table,
+        rows.y,
+        task=schema.task,
+        methods=wanted,
+        cv=cv,
+        time=time,
+        split=split,
+        classify=by_class,
+        n_settings=request.settings,
+        n_jobs=request.jobs,
+        **shared,
+    )
+    found = list(nw.from_native(result).iter_rows(named=True))
+    if out is not None:
+        text = io.StringIO()
+        writer = csv.DictWriter(text, found[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(found)
+        write_whole(out, text.getvalue().encode())
+    ours = comparison.Ours(
+        by_class,
+        request.settings,
+        1.0,
+        column=schema.task,
+        time=time if split != "tasks" else None,
+        n_classes=count_classes(rows.y),
+        **shared,
+    )
+    compared = {row["method"] for row in found}
+    reasons = comparison.methods_left_out(ours) if wanted == "default" else {}
     facts = {
         "rows": len(rows.X),
-        "tasks": len(rows.task.unique()),
+        "tasks": len(tasks),
         "features": len(rows.design),
         "encoded": list(rows.design.text_sources),
         "winner": comparison.describe_winner(found),
-        "ours": None,
-        "left_out": {},
-    }
-    ours = comparison.Ours(
-        by_class,
-        settings,
-        1.0,
-        column=named,
-        time=time_column if split != "tasks" else None,
-        n_classes=count_classes(rows.y),
-        **roles,
-        **priors,
-    )
-    compared = {row["method"] for row in found}
-    if comparison.OURS in compared:
-        facts["ours"] = ours.describe()
-    if wanted == "default":
-        reasons = comparison.methods_left_out(ours)
-        facts["left_out"] = {
+        "ours": ours.describe() if comparison.OURS in compared else None,
+        "left_out": {
             name: why for name, why in reasons.items() if name not in compared
-        }
-    if as_json:
+        },
+    }
+    if request.as_json:
         main.print_json(facts | {"results": found})
-    else:
-        held = {"rows": "rows", "later": "later rows", "tasks": "whole tasks"}[split]
-        held = "later rows" if time_column and split == "rows" else held
-        count = min(cv, 3) if held == "later rows" else cv
-        _show(facts, found, count, held)
+        return
+    held = {"rows": "", "later": " of later rows", "tasks": " of whole tasks"}[split]
+    if time and split == "rows":
+        held = " of later rows"
+    folds = min(cv, 3) if "later" in held else cv
+    _show(facts, found, f"{folds} folds{held}")
 
 
-def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int, held: str) -> None:
+def _show(facts: main.Facts, found: Sequence[main.Facts], folds: str) -> None:
     from rich.table import Table
 
     from priormtl.baselines.comparison import SMALLER_IS_BETTER
@@ -239,10 +220,7 @@ def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int, held: str) ->
     for method, texts in cells.items():
         table.add_row(*texts, seconds[method])
     console.print(table)
-    words = "" if held == "rows" else f" of {held}"
-    print_line(
-        f"Mean ± sd over {cv} folds{words}, none of them used for tuning; * is best."
-    )
+    print_line(f"Mean ± sd over {folds}, none of them used for tuning; * is best.")
     if facts["ours"]:
         print_line(facts["ours"])
     if facts["left_out"]:
@@ -253,11 +231,10 @@ def _show(facts: main.Facts, found: Sequence[main.Facts], cv: int, held: str) ->
 
 
 def _decimals(column: Sequence[main.Facts]) -> int:
-    """Decimals that show a usual deviation to two digits."""
+    """Decimals that show a usual deviation to two digits; 3 without any."""
     spreads = [row["sd"] for row in column if row["sd"] > 0]
-    if not spreads:
-        return 3  # no deviation says how many matter
-    return min(12, max(0, 1 - math.floor(math.log10(median(spreads)))))
+    size = math.floor(math.log10(median(spreads))) if spreads else -2
+    return min(12, max(0, 1 - size))
 
 
 # The paper
@@ -266,7 +243,10 @@ def _decimals(column: Sequence[main.Facts]) -> int:
 PARTS = ("table1", "table2", "figure1", "figure2", "figure3", "curves", "all")
 
 
-def reproduce(
+@dataclass(frozen=True, kw_only=True)
+class ReproduceRequest:
+    """Options of the command, as typed."""
+
     what: Annotated[
         str,
         Argument(
@@ -274,39 +254,41 @@ def reproduce(
             metavar="WHAT",
             help=f"One of: {', '.join(PARTS)}.",
         ),
-    ],
+    ]
     quick: Annotated[
         bool, Option("--quick", help="Few repeats, settings and images; takes minutes.")
-    ] = False,
+    ] = False
     jobs: Annotated[
-        int, Option(min=1, help="Number of processes; does not change the results.")
-    ] = 1,
+        int, main.least_option(1, "Number of processes; does not change the results.")
+    ] = 1
     out: Annotated[
         Path,
         Option(file_okay=False, help="Folder for results; a later run resumes there."),
-    ] = Path("results"),
+    ] = Path("results")
     data: Annotated[
         Path | None, Option(help="Folder of data sets; by default, PRIORMTL_DATA.")
-    ] = None,
+    ] = None
     collect: Annotated[
         bool, Option("--collect", help="Only show finished results.")
-    ] = False,
+    ] = False
     force: Annotated[
         list[str] | None,
         Option(metavar="METHOD", help="Compute this method again. Can be repeated."),
-    ] = None,
+    ] = None
     limit: Annotated[
         float | None, Option(metavar="SECONDS", help="Time limit for each unit.")
-    ] = None,
+    ] = None
     skip_missing: Annotated[
         bool, Option("--skip-missing", help="Leave out missing data sets.")
-    ] = False,
+    ] = False
     page: Annotated[
-        Path | None,
-        Option(dir_okay=False, help="Page of all results; by default in --out."),
-    ] = None,
-    as_json: main.Json = False,
-) -> None:
+        Path | None, main.file_option("Page of all results; by default in --out.")
+    ] = None
+    as_json: main.Json = False
+
+
+@main.takes(ReproduceRequest, extra="reproduce")
+def reproduce(request: ReproduceRequest) -> None:
     """Compute the tables and figures of the paper, and compare them with it.
 
     Finished units of work are kept: run the same command again to resume.
@@ -317,29 +299,29 @@ def reproduce(
 
     Example: priormtl reproduce table2 --collect --out results
     """
-    with main.require_extra("reproduce", "reproduce"):
-        from priormtl import experiments
-    if data is not None:
-        os.environ["PRIORMTL_DATA"] = str(data)  # processes inherit it
-    request = experiments.Request(
-        what,
-        out,
-        quick=quick,
-        jobs=jobs,
-        limit=limit,
-        force=tuple(force or ()),
-        compute=not collect,
-        skip_missing=skip_missing,
-        page=page,
+    from priormtl import experiments
+
+    if request.data is not None:
+        os.environ["PRIORMTL_DATA"] = str(request.data)  # processes inherit it
+    plan = experiments.Request(
+        request.what,
+        request.out,
+        quick=request.quick,
+        jobs=request.jobs,
+        limit=request.limit,
+        force=tuple(request.force or ()),
+        compute=not request.collect,
+        skip_missing=request.skip_missing,
+        page=request.page,
     )
-    with main.exit_on_error(), main.print_warnings(), _progress(what) as tell:
-        report = experiments.reproduce(request, tell)
+    with _progress(request.what) as tell:
+        report = experiments.reproduce(plan, tell)
     outcome = report.outcome
     for failure in outcome.failures:
         echo(f"failed: {failure.label}: {failure.reason}", err=True)
     for name in report.left_out:
         echo(f"left out: {name} is missing; see 'priormtl data'", err=True)
-    if as_json:
+    if request.as_json:
         facts = {
             "computed": outcome.computed,
             "done": report.done,

@@ -24,7 +24,7 @@ from priormtl.priors import FeaturePrior
 from priormtl.reports import report
 from priormtl.storage import save
 
-SIZES = (data.ROWS, 20)  # patients of each clinic to fit
+SIZES = (data.ROWS, 12, 20)  # patients of each clinic to fit
 DRAWS = 12
 PLAIN, KNOWN = "none", "all statements"
 STRENGTHS = [0.0, 1.0, 10.0, 100.0]

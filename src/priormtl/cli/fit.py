@@ -7,20 +7,16 @@ for it or the table is too large.
 
 import warnings
 from dataclasses import dataclass, replace
-from inspect import signature
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Option, echo
 
 from priormtl.cli import linear, main, tabular
-from priormtl.exceptions import unknown_name
 
 if TYPE_CHECKING:
     from typer.models import OptionInfo
-
-    from priormtl.engines import Schema, Source
 
 
 def _strength_option(what: str) -> "OptionInfo":
@@ -29,18 +25,12 @@ def _strength_option(what: str) -> "OptionInfo":
 
 
 @dataclass(frozen=True, kw_only=True)
-class FitRequest:
+class FitRequest(main.TableOptions):
     """Options of the command, as typed."""
 
-    data: Annotated[
-        Path | None,
-        Argument(metavar="DATA", parser=main.read_location, help=main.DATA_HELP),
-    ] = None
-    out: Annotated[Path, Option(dir_okay=False, help="Model file to write.")]
-    task: main.Task = None
-    target: Annotated[str | None, Option(metavar="COL", help="Column to predict.")] = (
-        None
-    )
+    data: Annotated[Path | None, main.DATA] = None
+    target: Annotated[str | None, main.column_option("Column to predict.")] = None
+    out: Annotated[Path, main.file_option("Model file to write.")]
     classify: Annotated[
         bool,
         Option(
@@ -81,11 +71,10 @@ class FitRequest:
     ] = None
     time: Annotated[
         str | None,
-        Option(
-            metavar="COL",
-            help="Column that orders the rows of each task: numbers, dates, or months "
-            "such as 202401. The model is then chosen to predict later rows, and "
-            "intervals hold for them.",
+        main.column_option(
+            "Column that orders the rows of each task: numbers, dates, or months such "
+            "as 202401. The model is then chosen to predict later rows, and intervals "
+            "hold for them."
         ),
     ] = None
     trees: Annotated[
@@ -154,22 +143,14 @@ class FitRequest:
     lam: Annotated[float | None, _strength_option("penalty")] = None
     theta: Annotated[float | None, _strength_option("feature prior")] = None
     epsilon: Annotated[float | None, _strength_option("task prior")] = None
-    folds: Annotated[int, Option(min=2, help="Number of cross-validation folds.")] = 5
+    folds: Annotated[int, main.least_option(2, "Number of cross-validation folds.")] = 5
     key: Annotated[
-        str | None,
-        Option(metavar="COL", help="Rows that share this value stay in one fold."),
+        str | None, main.column_option("Rows that share this value stay in one fold.")
     ] = None
     jobs: Annotated[
-        int, Option(min=1, help="Number of workers; does not change the results.")
+        int, main.least_option(1, "Number of workers; does not change the results.")
     ] = 1
     weight: main.Weight = None
-    features: main.Features = None
-    drop: main.Drop = None
-    categories: main.Categories = None
-    where: main.Where = None
-    missing: main.Missing = "error"
-    delimiter: main.Delimiter = None
-    decimal: main.Decimal = None
     shards: Annotated[
         Path | None,
         Option(
@@ -184,7 +165,6 @@ class FitRequest:
             "out once.",
         ),
     ] = None
-    as_json: main.Json = False
 
     @property
     def strengths(self) -> dict[str, float | None]:
@@ -249,7 +229,8 @@ class FitRequest:
         return found
 
 
-def fit(**options: object) -> None:
+@main.takes(FitRequest)
+def fit(request: FitRequest) -> None:
     """Fit a model to all tasks and write it to a file.
 
     By default, this is the tabular model (tabular_model in Python). Columns may contain
@@ -279,12 +260,9 @@ def fit(**options: object) -> None:
     Example: priormtl fit --from-stats north.stats --from-stats south.stats
     --out all.model
     """
-    with main.require_extra("fit", "cli"):
-        import priormtl.engines  # noqa: F401
-    begin, request = monotonic(), FitRequest(**options)  # type: ignore[arg-type]
-    with main.exit_on_error(), main.print_warnings():
-        request.check()
-        facts, reason = run(request)
+    begin = monotonic()
+    request.check()
+    facts, reason = run(request)
     facts |= {"reason": reason, "seconds": monotonic() - begin}
     if request.as_json:
         main.print_json(facts)
@@ -295,10 +273,6 @@ def fit(**options: object) -> None:
     out = request.out
     echo(f"wrote {out}")
     echo(f"Next: priormtl report {out}, or priormtl predict {out} NEW --out new.csv")
-
-
-# Typer reads the options from the signature.
-fit.__signature__ = signature(FitRequest)  # type: ignore[attr-defined]
 
 
 def run(request: FitRequest) -> tuple[main.Facts, str]:
@@ -315,7 +289,9 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
         )
     if request.device is not None:
         find_device(request.device)
-    opened, frame = None if request.from_stats else open_table(request), None
+    opened, frame = None, None
+    if not request.from_stats:
+        opened = request.open_table(request.weight, request.exposure, request.offset)
     if kind == "tabular":
         assert opened is not None
         frame = tabular.read_frame(*opened, exact=request.classify)
@@ -351,39 +327,6 @@ def choose_model(wanted: str, linear_only: list[str]) -> tuple[str, str]:
     return "tabular", "the default"
 
 
-class OpenTable(NamedTuple):
-    """A table, and what its columns mean."""
-
-    source: "Source"
-    schema: "Schema"
-
-
-def open_table(request: FitRequest) -> OpenTable:
-    """Open the table, and look up its columns."""
-    from priormtl.engines import open_source
-
-    assert request.data is not None
-    dialect = {"delimiter": request.delimiter, "decimal": request.decimal}
-    source = open_source(request.data, request.where, **dialect)
-    task = main.require_task(request.task, source)
-    if request.target is None:
-        raise ValueError(f"fit needs --target COL, a column of {request.data}.")
-    parts = [name for name in (request.exposure, request.offset) if name is not None]
-    for name in parts:
-        if name not in source.columns:
-            raise unknown_name("column", name, source.columns)
-    schema = main.read_schema(
-        task,
-        request.target,
-        request.weight,
-        ",".join([request.features, *parts]) if request.features else None,
-        request.categories,
-        request.missing,
-        request.drop,
-    )
-    return OpenTable(source, schema)
-
-
 def find_device(name: str) -> None:
     """Fail, in words of the command, if PyTorch or its device is not there."""
     from priormtl import data
@@ -398,7 +341,7 @@ def find_device(name: str) -> None:
 
 
 def fit_tabular(
-    request: FitRequest, opened: OpenTable, frame: tabular.Frame, prior: object
+    request: FitRequest, opened: main.OpenTable, frame: tabular.Frame, prior: object
 ) -> main.Facts:
     """Fit ``tabular_model`` to a table in memory, and save it."""
     from priormtl import save
@@ -443,7 +386,7 @@ def tabular_settings(request: FitRequest) -> main.Facts:
 
 
 def fit_linear(
-    request: FitRequest, opened: OpenTable | None, prior: object
+    request: FitRequest, opened: main.OpenTable | None, prior: object
 ) -> main.Facts:
     """Fit a linear model to a table or to statistics, and save it."""
     from priormtl import save
@@ -488,7 +431,7 @@ def fit_linear(
 
 
 def linear_settings(
-    request: FitRequest, opened: OpenTable | None, prior: object
+    request: FitRequest, opened: main.OpenTable | None, prior: object
 ) -> linear.Settings:
     """What is fitted; strengths of what is not there are zero."""
     strengths, structure = request.strengths, request.structure()

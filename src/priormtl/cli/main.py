@@ -10,9 +10,12 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import wraps
 from importlib import import_module
+from inspect import Signature, signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeAlias
 
 from typer import Argument, BadParameter, Exit, Option, Typer, echo
 from typer.core import TyperGroup
@@ -28,6 +31,7 @@ if TYPE_CHECKING:
     from priormtl.engines import Schema, Source
 
 Facts: TypeAlias = dict[str, Any]  # what a command has to tell, by name, for JSON
+Command: TypeAlias = Callable[..., None]
 
 COMMANDS = {
     "demo": "main",
@@ -116,23 +120,6 @@ def priormtl(
     """
 
 
-def demo(
-    out: Annotated[
-        Path, Option(file_okay=False, help="Folder for an example and its report.")
-    ] = Path("demo"),
-) -> None:
-    """Fit related tasks to few rows, with and without a prior; write a report.
-
-    Example: priormtl demo
-
-    Example: priormtl demo --out first-look
-    """
-    with require_extra("demo", "cli"):
-        from priormtl.cli.demonstration import show_demonstration
-    with exit_on_error():
-        show_demonstration(out)
-
-
 # Errors and warnings
 
 
@@ -167,9 +154,42 @@ def require_extra(command: str, extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        way_out = f"pip install 'priormtl[{extra}]'"
-        echo(f"Error: {command} needs {error.name}: {way_out}", err=True)
+        if "pip install" in str(error):  # the library has said what to do
+            message = str(error)
+        else:
+            message = f"{command} needs {error.name}: pip install 'priormtl[{extra}]'"
+        echo(f"Error: {message}", err=True)
         raise Exit(2) from None
+
+
+def takes(request: type, extra: str = "cli") -> Callable[[Command], Command]:
+    """Make a command of a function that takes a request, whose fields are its options.
+
+    Mistakes, warnings and packages that are not installed are answered in one line.
+    """
+
+    def build(function: Command) -> Command:
+        @wraps(function)
+        def command(**options: object) -> None:
+            name = function.__name__
+            with require_extra(name, extra), exit_on_error(), print_warnings():
+                import pyarrow  # noqa: F401  (both extras have it)
+
+                function(request(**options))
+
+        # Typer reads the options from the signature: required ones, then the command's
+        # own, then those that it shares with others.
+        known, levels = signature(request).parameters, request.__mro__
+        names = dict.fromkeys(
+            n for c in levels for n in vars(c).get("__annotations__", ())
+        )
+        fields = sorted(
+            (known[n] for n in names), key=lambda one: one.default is not one.empty
+        )
+        command.__signature__ = Signature(fields)  # type: ignore[attr-defined]
+        return command
+
+    return build
 
 
 @contextmanager
@@ -268,36 +288,50 @@ def word_option(*known: str, help: str) -> "OptionInfo":
     return Option(parser=word_of(known), metavar="|".join(known), help=help)
 
 
+def column_option(help: str, *names: str) -> "OptionInfo":
+    return Option(*names, metavar="COL", help=help)
+
+
+def file_option(help: str) -> "OptionInfo":
+    return Option(dir_okay=False, help=help)
+
+
+def least_option(least: int, help: str) -> "OptionInfo":
+    return Option(min=least, help=help)
+
+
 def read_location(text: str) -> Path | str:
     """Read a path, or an address such as s3://bucket/folder, which stays text."""
     return text if "://" in text else Path(text)
 
 
-DATA_HELP = (
+def _read_delimiter(text: str) -> str:
+    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}
+    found = named.get(text.lower(), text)
+    if len(found) != 1:
+        raise BadParameter(f"must be one character or 'tab': got {text!r}.")
+    return found
+
+
+def data_argument(help: str) -> Any:
+    return Argument(metavar="DATA", parser=read_location, help=help)
+
+
+DATA = data_argument(
     "Table to read: a CSV, Parquet, Arrow or JSON lines file, a folder of such files, "
     "an address such as s3://bucket/folder, a spreadsheet, a Stata, SAS or SPSS file, "
     "a zip archive, SQLite (data.db#table), or - for the standard input."
 )
-Data = Annotated[Path, Argument(metavar="DATA", parser=read_location, help=DATA_HELP)]
-ModelFile = Annotated[
-    Path,
-    Argument(metavar="MODEL", help="Model file of 'priormtl fit' or priormtl.save."),
-]
-Task = Annotated[
+MODEL = Argument(metavar="MODEL", help="Model file of 'priormtl fit' or priormtl.save.")
+NAMES = "A,B,C"
+Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+Prior = Annotated[
     str | None,
     Option(
-        metavar="COL[,COL]",
-        help="Column that contains the task of each row; for nested tasks several, "
-        "from coarse to fine, such as district,school.",
+        metavar="FILE|natural",
+        help="Prior knowledge about features and tasks: a TOML or CSV file, or "
+        "'natural' for the 20 strongest correlations of features.",
     ),
-]
-Target = Annotated[str, Option(metavar="COL", help="Column to predict.")]
-Weight = Annotated[
-    str | None, Option(metavar="COL", help="Column with the weight of each row.")
-]
-Features = Annotated[
-    str | None,
-    Option(metavar="A,B,C", help="Columns to use as features; by default, all others."),
 ]
 Loss = Annotated[
     str,
@@ -312,112 +346,156 @@ Loss = Annotated[
 ]
 Exposure = Annotated[
     str | None,
-    Option(
-        metavar="COL",
-        help="Column of exposures, such as populations or durations, to which counts "
-        "are proportional.",
+    column_option(
+        "Column of exposures, such as populations or durations, to which counts are "
+        "proportional."
     ),
 ]
-Offset = Annotated[
-    str | None, Option(metavar="COL", help="Column of known parts of scores.")
-]
-Drop = Annotated[
-    str | None, Option(metavar="A,B,C", help="Columns not to use as features.")
-]
-Categories = Annotated[
-    list[str] | None,
-    Option(
-        metavar="COL[=A,B]",
-        help="Treat a column as categorical, with the given values or those that "
-        "occur. Can be repeated.",
-    ),
-]
-Where = Annotated[
-    str | None,
-    Option(metavar="TEXT", help="Read only rows that match, such as 'year >= 2010'."),
-]
-Missing = Annotated[
-    str,
-    word_option(
-        "error",
-        "drop",
-        "mean",
-        help="What to do with missing values: stop with an error, drop the row, or "
-        "fill in the mean of the column.",
-    ),
-]
-Prior = Annotated[
-    str | None,
-    Option(
-        metavar="FILE|natural",
-        help="Prior knowledge about features and tasks: a TOML or CSV file, or "
-        "'natural' for the 20 strongest correlations of features.",
-    ),
-]
+Offset = Annotated[str | None, column_option("Column of known parts of scores.")]
+Weight = Annotated[str | None, column_option("Column with the weight of each row.")]
 
 
-def _read_delimiter(text: str) -> str:
-    named = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "bar": "|"}
-    found = named.get(text.lower(), text)
-    if len(found) != 1:
-        raise BadParameter(f"must be one character or 'tab': got {text!r}.")
-    return found
+@dataclass(frozen=True, kw_only=True)
+class RowOptions:
+    """How a table is read, and which of its rows."""
+
+    where: Annotated[
+        str | None,
+        Option(
+            metavar="TEXT", help="Read only rows that match, such as 'year >= 2010'."
+        ),
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        Option(
+            parser=_read_delimiter,
+            metavar="CHAR",
+            help="Character between the columns of a CSV file; detected by default.",
+        ),
+    ] = None
+    decimal: Annotated[
+        str | None,
+        Option(
+            parser=word_of((".", ",")),
+            metavar=".|,",
+            help="Decimal separator of the numbers in a CSV file; detected by default.",
+        ),
+    ] = None
+
+    def open(self, data: Path) -> "Source":
+        """Open a table."""
+        from priormtl.engines import open_source
+
+        dialect = {"delimiter": self.delimiter, "decimal": self.decimal}
+        return open_source(data, self.where, **dialect)
 
 
-Delimiter = Annotated[
-    str | None,
-    Option(
-        parser=_read_delimiter,
-        metavar="CHAR",
-        help="Character between the columns of a CSV file; detected by default.",
-    ),
-]
-Decimal = Annotated[
-    str | None,
-    Option(
-        parser=word_of((".", ",")),
-        metavar=".|,",
-        help="Decimal separator of the numbers in a CSV file; detected by default.",
-    ),
-]
-Json = Annotated[bool, Option("--json", help="Print the result as JSON.")]
+class OpenTable(NamedTuple):
+    """A table, and what its columns mean."""
+
+    source: "Source"
+    schema: "Schema"
 
 
-def read_schema(
-    task: str,
-    target: str,
-    weight: str | None = None,
-    features: str | None = None,
-    categories: list[str] | None = None,
-    missing: str = "error",
-    drop: str | None = None,
-) -> "Schema":
-    """What the columns of a table mean, from options as typed."""
-    from priormtl.engines import Schema
+@dataclass(frozen=True, kw_only=True)
+class TableOptions(RowOptions):
+    """A table, and what its columns mean."""
 
-    return Schema(
-        task,
-        target,
-        weight,
-        split_names(features),
-        read_categories(categories),
-        missing,
-        drop=split_names(drop) or (),
-    )
+    data: Annotated[Path | None, DATA]
+    target: Annotated[str | None, column_option("Column to predict.")]
+    task: Annotated[
+        str | None,
+        Option(
+            metavar="COL[,COL]",
+            help="Column that contains the task of each row; for nested tasks several, "
+            "from coarse to fine, such as district,school.",
+        ),
+    ] = None
+    features: Annotated[
+        str | None,
+        Option(
+            metavar=NAMES, help="Columns to use as features; by default, all others."
+        ),
+    ] = None
+    drop: Annotated[
+        str | None, Option(metavar=NAMES, help="Columns not to use as features.")
+    ] = None
+    categories: Annotated[
+        list[str] | None,
+        Option(
+            metavar="COL[=A,B]",
+            help="Treat a column as categorical, with the given values or those that "
+            "occur. Can be repeated.",
+        ),
+    ] = None
+    missing: Annotated[
+        str,
+        word_option(
+            "error",
+            "drop",
+            "mean",
+            help="What to do with missing values: stop with an error, drop the row, or "
+            "fill in the mean of the column.",
+        ),
+    ] = "error"
+    as_json: Json = False
 
+    def open_table(self, weight: str | None, *others: str | None) -> OpenTable:
+        """Open the table, and look up its columns; others are read as features are.
 
-def require_task(task: str | None, source: "Source") -> str:
-    """Return the task column, or ask for it, since one task is hardly ever meant."""
-    if task is not None:
+        The task must be named, since one task is hardly ever meant.
+        """
         from priormtl.data import join_names
+        from priormtl.engines import Schema
 
-        return task if task in source.columns else str(join_names(split_names(task)))
-    names = [name for name in source.columns if source.holds_text(name)]
-    names += [name for name in source.columns if name not in names]
-    raise ValueError(
-        f"--task COL is missing: which column of {source.name} contains the task "
-        f"(school, customer, machine …) of each row? It has {names[:12]}."
-    )
+        assert self.data is not None
+        source = self.open(self.data)
+        columns, task = source.columns, self.task
+        if task is None:
+            texts = [name for name in columns if source.holds_text(name)]
+            names = list(dict.fromkeys([*texts, *columns]))
+            raise ValueError(
+                f"--task COL is missing: which column of {source.name} contains the "
+                f"task (school, customer, machine …) of each row? It has {names[:12]}."
+            )
+        if self.target is None:
+            raise ValueError(f"fit needs --target COL, a column of {self.data}.")
+        roles = [name for name in others if name is not None]
+        for name in roles:
+            if name not in columns:
+                raise unknown_name("column", name, columns)
+        schema = Schema(
+            task if task in columns else str(join_names(split_names(task))),
+            self.target,
+            weight,
+            split_names(",".join([self.features, *roles]) if self.features else None),
+            read_categories(self.categories),
+            self.missing,
+            drop=split_names(self.drop) or (),
+        )
+        return OpenTable(source, schema)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DemoRequest:
+    """Options of the demonstration."""
+
+    out: Annotated[
+        Path, Option(file_okay=False, help="Folder for an example and its report.")
+    ] = Path("demo")
+
+
+@takes(DemoRequest)
+def demo(request: DemoRequest) -> None:
+    """Fit related tasks to few rows, with and without a prior; write a report.
+
+    Example: priormtl demo
+
+    Example: priormtl demo --out first-look
+    """
+    from priormtl.cli.demonstration import show_demonstration
+
+    show_demonstration(request.out)
 
 
 def split_names(names: str | None) -> list[str] | None:

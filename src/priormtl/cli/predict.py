@@ -11,10 +11,11 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NamedTuple
 
-from typer import Argument, Option, echo
+from typer import Option, echo
 
 from priormtl.cli import main
 from priormtl.exceptions import DataFileError, unknown_name
@@ -22,6 +23,7 @@ from priormtl.exceptions import DataFileError, unknown_name
 if TYPE_CHECKING:
     import pyarrow as pa
     from sklearn.base import BaseEstimator
+    from typer.models import OptionInfo
 
     from priormtl._arrays import Array
     from priormtl.design import Design
@@ -29,22 +31,21 @@ if TYPE_CHECKING:
     from priormtl.estimators.tabular import TableFeatures
 
 
-def predict(
-    model: main.ModelFile,
-    data: main.Data,
-    out: Annotated[
-        Path, Option(dir_okay=False, help="Table to write: .csv or .parquet.")
-    ],
+@dataclass(frozen=True, kw_only=True)
+class PredictRequest(main.RowOptions):
+    """Options of ``predict``, as typed."""
+
+    model: Annotated[Path, main.MODEL]
+    data: Annotated[Path, main.DATA]
+    out: Annotated[Path, main.file_option("Table to write: .csv or .parquet.")]
     task: Annotated[
         str | None,
-        Option(metavar="COL", help="Column with the tasks; by default, as in the fit."),
-    ] = None,
+        main.column_option("Column with the tasks; by default, as in the fit."),
+    ] = None
     identity: Annotated[
         list[str] | None,
-        Option(
-            "--id", metavar="COL", help="Column to copy to the output. Can be repeated."
-        ),
-    ] = None,
+        main.column_option("Column to copy to the output. Can be repeated.", "--id"),
+    ] = None
     unseen: Annotated[
         str | None,
         main.word_option(
@@ -55,7 +56,7 @@ def predict(
             "error, use the mean of all tasks (shared), or the nearest task; by "
             "default, as set in the model.",
         ),
-    ] = None,
+    ] = None
     interval: Annotated[
         float | None,
         Option(
@@ -63,12 +64,12 @@ def predict(
             help="Add the columns lower and upper, an interval that contains this "
             "share of new targets, such as 0.9.",
         ),
-    ] = None,
-    where: main.Where = None,
-    delimiter: main.Delimiter = None,
-    decimal: main.Decimal = None,
-    as_json: main.Json = False,
-) -> None:
+    ] = None
+    as_json: main.Json = False
+
+
+@main.takes(PredictRequest)
+def predict(request: PredictRequest) -> None:
     """Predict each row of a table, which may be larger than memory.
 
     Columns are found by name; other columns are ignored. The output contains the task
@@ -85,42 +86,43 @@ def predict(
 
     Example: priormtl predict exams.model new.csv --interval 0.9 --out predictions.csv
     """
-    with main.require_extra("predict", "cli"):
-        from priormtl import engines
-        from priormtl.data import find_task_columns
-        from priormtl.estimators import show_progress
-        from priormtl.rendering import count_words
-    read = written = 0
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, model, data)
-        if out.suffix.lower() not in (endings := (".csv", ".parquet")):
-            raise unknown_name("ending of --out", out.suffix, endings)
-        predictor = prepare(model, task, identity, unseen, interval)
-        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        with engines.naming(source.name):
-            kept, used = predictor.kept, predictor.used_columns(source.columns)
-        exact = {*kept, *find_task_columns(predictor.task, source.columns)}
-        exact |= {*predictor.text_columns}
-        marked = predictor.design.marks
-        wanted = engines.Wanted(used, exact, task=predictor.task, texts=marked)
-        size = engines.choose_rows(len(predictor.design) + len(used))
-        with (
-            write_batches(out) as write,
-            show_progress(None, None, "predicting", source.size, "bytes") as advance,
-        ):
-            for batch in source.read(wanted, size):
-                with engines.naming(batch.file):
-                    found = predictor.predict(batch.table)
-                write(found)
-                read, written = read + batch.num_rows, written + found.num_rows
-                advance(batch.size)
-        predictor.warn_of_unseen()
+    from priormtl import engines
+    from priormtl.data import find_task_columns
+    from priormtl.estimators import show_progress
+    from priormtl.rendering import count_words
+
+    read, written, out = 0, 0, request.out
+    main.check_output(out, request.model, request.data)
+    if out.suffix.lower() not in (endings := (".csv", ".parquet")):
+        raise unknown_name("ending of --out", out.suffix, endings)
+    predictor = prepare(
+        request.model, request.task, request.identity, request.unseen, request.interval
+    )
+    source = request.open(request.data)
+    with engines.naming(source.name):
+        kept, used = predictor.kept, predictor.used_columns(source.columns)
+    exact = {*kept, *find_task_columns(predictor.task, source.columns)}
+    exact |= {*predictor.design.text_sources}  # whose integers stay integers
+    marked = predictor.design.marks
+    wanted = engines.Wanted(used, exact, task=predictor.task, texts=marked)
+    size = engines.choose_rows(len(predictor.design) + len(used))
+    with (
+        write_batches(out) as write,
+        show_progress(None, None, "predicting", source.size, "bytes") as advance,
+    ):
+        for batch in source.read(wanted, size):
+            with engines.naming(batch.file):
+                found = predictor.predict(batch.table)
+            write(found)
+            read, written = read + batch.num_rows, written + found.num_rows
+            advance(batch.size)
+    predictor.warn_of_unseen()
     # Classes may differ between tasks; then probabilities have no common name.
     fitted, second = predictor.model.fitted_, None
     shared = fitted.is_classifier and not isinstance(predictor.model.classes_, list)
     if shared and (shared := len(predictor.model.classes_) == 2):
         second = predictor.model.classes_.tolist()[1]
-    if as_json:
+    if request.as_json:
         facts = {"file": str(out), "rows": read, "predicted": written}
         main.print_json(facts | ({"second_class": second} if shared else {}))
         return
@@ -132,11 +134,18 @@ def predict(
     echo(f"wrote {out}")
 
 
-def report(
-    model: main.ModelFile,
-    out: Annotated[Path, Option(dir_okay=False, help="HTML page to write.")] = Path(
-        "report.html"
-    ),
+def known_column(what: str) -> "OptionInfo":
+    return main.column_option(
+        f"Column of DATA with the {what}; by default, as in the fit."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportRequest(main.RowOptions):
+    """Options of ``report``, as typed."""
+
+    model: Annotated[Path, main.MODEL]
+    out: Annotated[Path, main.file_option("HTML page to write.")] = Path("report.html")
     data: Annotated[
         Path | None,
         Option(
@@ -145,33 +154,19 @@ def report(
             help="Rows to score, preferably new ones: a table as 'priormtl fit' "
             "reads it.",
         ),
-    ] = None,
-    where: main.Where = None,
-    delimiter: main.Delimiter = None,
-    decimal: main.Decimal = None,
-    task: Annotated[
-        str | None,
-        Option(
-            metavar="COL",
-            help="Column of --data with the tasks; by default, as in the fit.",
-        ),
-    ] = None,
-    target: Annotated[
-        str | None,
-        Option(
-            metavar="COL",
-            help="Column of --data with the targets; by default, as in the fit.",
-        ),
-    ] = None,
-    title: Annotated[str | None, Option(help="Heading of the page.")] = None,
+    ] = None
+    task: Annotated[str | None, known_column("tasks")] = None
+    target: Annotated[str | None, known_column("targets")] = None
+    title: Annotated[str | None, Option(help="Heading of the page.")] = None
     coefficients: Annotated[
         Path | None,
-        Option(dir_okay=False, help="Also write all coefficients to .csv or .parquet."),
-    ] = None,
-    as_json: Annotated[
-        bool, Option("--json", help="Print the answers as JSON.")
-    ] = False,
-) -> None:
+        main.file_option("Also write all coefficients to .csv or .parquet."),
+    ] = None
+    as_json: main.Json = False
+
+
+@main.takes(ReportRequest)
+def report(request: ReportRequest) -> None:
     """Write a page that shows what a fitted model has learned.
 
     It shows how well the model predicts, which features matter, whether the prior
@@ -182,33 +177,29 @@ def report(
 
     Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
     """
-    with main.require_extra("report", "cli"):
-        from priormtl import engines
-        from priormtl.reports import report as build_report
-        from priormtl.storage import load
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, model, data)
-        main.check_output(coefficients, model, data)
-        if out == coefficients:
-            raise ValueError(
-                f"--coefficients and --out must be different files: both are {out}."
-            )
-        fitted = load(model)
-        rows: main.Facts = {}
-        if data is not None:
-            source = engines.open_source(
-                data, where, delimiter=delimiter, decimal=decimal
-            )
-            rows = read_known_rows(fitted, source, task=task, target=target)
-        elif task is not None or target is not None:
-            raise ValueError("--task and --target are columns of --data. Give --data.")
-        elif where is not None:
-            raise ValueError("--where chooses rows of --data. Give --data.")
-        named = None if data is None else data.name
-        made = build_report(fitted, **rows, title=title, source=named)
-        made.save(out, coefficients=coefficients)
+    from priormtl.reports import report as build_report
+    from priormtl.storage import load
+
+    model, data, out = request.model, request.data, request.out
+    main.check_output(out, model, data)
+    main.check_output(request.coefficients, model, data)
+    if out == request.coefficients:
+        raise ValueError(
+            f"--coefficients and --out must be different files: both are {out}."
+        )
+    fitted, rows = load(model), main.Facts()
+    if data is not None:
+        source = request.open(data)
+        rows = read_known_rows(fitted, source, task=request.task, target=request.target)
+    elif request.task is not None or request.target is not None:
+        raise ValueError("--task and --target are columns of --data. Give --data.")
+    elif request.where is not None:
+        raise ValueError("--where chooses rows of --data. Give --data.")
+    named = None if data is None else data.name
+    made = build_report(fitted, **rows, title=request.title, source=named)
+    made.save(out, coefficients=request.coefficients)
     findings = json.loads(made.to_json())["findings"]
-    if as_json:
+    if request.as_json:
         main.print_json({"file": str(out), "findings": findings}, ensure_ascii=False)
         return
     for finding in findings:
@@ -216,36 +207,28 @@ def report(
     echo(f"wrote {out}")
 
 
-def audit(
-    model: main.ModelFile,
+@dataclass(frozen=True, kw_only=True)
+class AuditRequest(main.RowOptions):
+    """Options of ``audit``, as typed."""
+
+    model: Annotated[Path, main.MODEL]
     data: Annotated[
         Path,
-        Argument(
-            parser=main.read_location,
-            metavar="DATA",
-            help="Rows that the model was fitted to: a table as 'priormtl fit' "
-            "reads it.",
+        main.data_argument(
+            "Rows that the model was fitted to: a table as 'priormtl fit' reads it."
         ),
-    ],
-    where: main.Where = None,
-    delimiter: main.Delimiter = None,
-    decimal: main.Decimal = None,
-    task: Annotated[
-        str | None,
-        Option(metavar="COL", help="Column with the tasks; by default as fitted."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        Option(metavar="COL", help="Column with the targets; by default as fitted."),
-    ] = None,
+    ]
+    task: Annotated[str | None, known_column("tasks")] = None
+    target: Annotated[str | None, known_column("targets")] = None
     folds: Annotated[
         int,
-        Option(min=0, help="Folds to compare fits with and without prior; 0: skip."),
-    ] = 5,
-    as_json: Annotated[
-        bool, Option("--json", help="Print all values as JSON.")
-    ] = False,
-) -> None:
+        main.least_option(0, "Folds to compare fits with and without prior; 0: skip."),
+    ] = 5
+    as_json: main.Json = False
+
+
+@main.takes(AuditRequest)
+def audit(request: AuditRequest) -> None:
     """Test whether the data agree with the prior of a fitted model.
 
     Each statement of the prior is tested, and held-out rows are predicted with and
@@ -255,16 +238,13 @@ def audit(
 
     Example: priormtl audit sales.model sales.csv --folds 0 --json
     """
-    with main.require_extra("audit", "cli"):
-        from priormtl import engines
-        from priormtl.audits import audit_prior
-        from priormtl.storage import load
-    with main.exit_on_error(), main.print_warnings():
-        fitted = load(model)
-        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        rows = read_known_rows(fitted, source, task=task, target=target)
-        found = audit_prior(fitted, **rows, cv=folds or None)
-    echo(found.to_json() if as_json else str(found))
+    from priormtl.audits import audit_prior
+    from priormtl.storage import load
+
+    fitted, source = load(request.model), request.open(request.data)
+    rows = read_known_rows(fitted, source, task=request.task, target=request.target)
+    found = audit_prior(fitted, **rows, cv=request.folds or None)
+    echo(found.to_json() if request.as_json else str(found))
 
 
 # Predictions
@@ -290,11 +270,6 @@ class Predictor(NamedTuple):
     def design(self) -> "Design":
         found = self.features
         return self.model.fitted_.design if found is None else found.design_
-
-    @property
-    def text_columns(self) -> list[str]:
-        """Columns of categories, whose integers stay integers."""
-        return list(self.design.text_sources)
 
     def used_columns(self, names: list[str]) -> tuple[str, ...]:
         """Columns to read from a table with these columns."""

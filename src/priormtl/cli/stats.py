@@ -6,10 +6,11 @@ the fit of all rows together.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from typer import Argument, Option, echo
+from typer import Argument, echo
 
 from priormtl.cli import main
 
@@ -17,24 +18,19 @@ if TYPE_CHECKING:
     from priormtl.data import TaskStatistics
 
 
-def stats(
-    data: main.Data,
-    target: main.Target,
-    out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    task: main.Task = None,
-    weight: main.Weight = None,
-    features: main.Features = None,
-    drop: main.Drop = None,
-    categories: main.Categories = None,
-    where: main.Where = None,
-    missing: main.Missing = "error",
-    delimiter: main.Delimiter = None,
-    decimal: main.Decimal = None,
+@dataclass(frozen=True, kw_only=True)
+class StatsRequest(main.TableOptions):
+    """Options of the command, as typed."""
+
+    out: Annotated[Path, main.file_option("Statistics file to write.")]
+    weight: main.Weight = None
     min_rows: Annotated[
-        int, Option(min=1, help="Leave out tasks with fewer rows than this.")
-    ] = 1,
-    as_json: main.Json = False,
-) -> None:
+        int, main.least_option(1, "Leave out tasks with fewer rows than this.")
+    ] = 1
+
+
+@main.takes(StatsRequest)
+def stats(request: StatsRequest) -> None:
     """Write the sufficient statistics of each task, all that a regression needs.
 
     Tables may be larger than memory. 'priormtl merge' adds the statistics of several
@@ -47,22 +43,16 @@ def stats(
     Example: priormtl stats exams/ --task school --target score --out a.stats
     --categories sex=f,m --missing mean --where "year >= 2010" --min-rows 20
     """
-    with main.require_extra("stats", "cli"):
-        from priormtl import engines
-        from priormtl.estimators import read_source
-    with main.exit_on_error(), main.print_warnings():
-        main.check_output(out, data)
-        source = engines.open_source(data, where, delimiter=delimiter, decimal=decimal)
-        named = main.require_task(task, source)
-        schema = main.read_schema(
-            named, target, weight, features, categories, missing, drop
-        )
-        found = read_source(source, schema)
-        kept = found.without_small(min_rows)
-        kept.whole.save(out)
+    from priormtl.estimators import read_source
+
+    out, min_rows = request.out, request.min_rows
+    main.check_output(out, request.data)
+    found = read_source(*request.open_table(request.weight))
+    kept = found.without_small(min_rows)
+    kept.whole.save(out)
     d, m = kept.whole.shape
     left_out = len(found.counts) - len(kept.counts)
-    if as_json:
+    if request.as_json:
         facts = {"file": str(out), "rows": kept.rows, "dropped": kept.dropped}
         main.print_json(facts | {"tasks": m, "features": d, "left_out": left_out})
         return
@@ -75,26 +65,30 @@ def stats(
     echo(f"wrote {out}")
 
 
-def merge(
-    files: Annotated[
-        list[Path], Argument(help="Statistics files of 'priormtl stats'.")
-    ],
-    out: Annotated[Path, Option(dir_okay=False, help="Statistics file to write.")],
-    as_json: main.Json = False,
-) -> None:
+@dataclass(frozen=True, kw_only=True)
+class MergeRequest:
+    """Options of the command, as typed."""
+
+    files: Annotated[list[Path], Argument(help="Statistics files of 'priormtl stats'.")]
+    out: Annotated[Path, main.file_option("Statistics file to write.")]
+    as_json: main.Json = False
+
+
+@main.takes(MergeRequest)
+def merge(request: MergeRequest) -> None:
     """Add statistics of different rows, as if all rows had been read together.
 
     Tasks are matched by name. Features must be the same in all files.
 
     Example: priormtl merge north.stats south.stats --out all.stats
     """
-    with main.exit_on_error():
-        main.check_output(out)
-        whole = add_sites(files)
-        whole.save(out)
+    files, out = request.files, request.out
+    main.check_output(out)
+    whole = add_sites(files)
+    whole.save(out)
     d, m = whole.shape
     weight = float(whole.weight.sum())
-    if as_json:
+    if request.as_json:
         facts = {"file": str(out), "files": len(files), "tasks": m, "features": d}
         main.print_json(facts | {"weight": weight})
         return

@@ -295,7 +295,7 @@ def held_out_errors(
 ) -> tuple[float, float]:
     """Error of held-out rows, and that of the mean of each task on the same folds.
 
-    That is the mean target, or with exposure the mean rate.
+    That is the mean target, with exposure the mean rate, or the shares of classes.
     """
     import numpy as np
 
@@ -303,77 +303,54 @@ def held_out_errors(
     from priormtl.estimators import linear_part
 
     (features, last), linear = (model[0], model[-1]), linear_part(model)
-    family, task = last.fitted_.row_loss, features.task
-    roles = features.exposure, features.offset
-    offset = split_offset_columns(frame.X, *roles)[1]
-    scores, folds = last.held_out_, linear.folds_
-    _, codes = np.unique(
-        np.array(frame.X[task].to_pylist(), object).astype(str), return_inverse=True
-    )
-    if classify and len(linear.classes_) > 2:
-        return _class_errors(model, frame, codes)
-    y = frame.y if not classify else frame.y == linear.classes_[1]
-    y = np.asarray(y, dtype=np.float64)
-    weight = np.ones(len(y)) if frame.weight is None else frame.weight
-    means, given = np.full(len(y), np.nan), (y, weight)
-    if offset is not None:
-        y, weight = family.without_offset(y, weight, offset)
-    splits = linear.fitted_.held_out.splits
-    for fold in range(linear.n_splits_):
-        train = np.zeros(len(y))
-        train[splits[fold].train] = weight[splits[fold].train]
-        # One row of the mean of all rows keeps rates off 0 and 1, and new tasks known.
-        centre = train @ y / train.sum()
-        sums = np.bincount(codes, train * y) + classify * centre
-        counts = np.bincount(codes, train) + classify
-        safe = np.where(counts > 0, counts, 1.0)
-        by_task = np.where(counts > 0, sums / safe, centre)
-        means[folds == fold] = by_task[codes[folds == fold]]
-    y, weight = given
-    if offset is not None:
-        means = family.mean(family.link(means) + offset)
-    known = ~np.isnan(scores) & ~np.isnan(means)
-    y, shares, means = y[known], weight[known], means[known]
-    if not shares.sum():
-        return float("nan"), float("nan")
+    family, scores, folds = last.fitted_.row_loss, last.held_out_, linear.folds_
+    weight = np.ones(len(frame.y)) if frame.weight is None else frame.weight
     if classify:
-        loss = np.logaddexp(0.0, np.where(y > 0, -1.0, 1.0) * scores[known])
-        low = np.clip(np.where(y > 0, means, 1.0 - means), 1e-3, 1.0)
-        both = loss, -np.log(low)
-        return tuple(float(shares @ one / shares.sum()) for one in both)  # type: ignore[return-value]
-    if linear.loss != "squared":
-        pair = (family.link(mean) for mean in (scores[known], means))
-        own, base = (2.0 * float(shares @ family.loss(eta, y)) for eta in pair)
-        return own / float(shares.sum()), base / float(shares.sum())
-    both = (y - scores[known]) ** 2, (y - means) ** 2
-    return tuple(float(np.sqrt(shares @ one / shares.sum())) for one in both)  # type: ignore[return-value]
+        y = np.equal.outer(frame.y, np.asarray(linear.classes_)).astype(np.float64)
+        if scores.ndim == 1:  # log-odds of the second class
+            scores = np.column_stack([np.zeros(len(scores)), scores])
+    else:
+        y, scores = np.asarray(frame.y, np.float64)[:, np.newaxis], scores[:, None]
+    target, counted = y, weight
+    offset = split_offset_columns(frame.X, features.exposure, features.offset)[1]
+    if offset is not None:
+        rates, counted = family.without_offset(y[:, 0], weight, offset)
+        target = rates[:, np.newaxis]
 
-
-def _class_errors(
-    model: "TabularPipeline", frame: Frame, codes: "np.ndarray"
-) -> tuple[float, float]:
-    """The same of more than two classes: log-loss, and that of shares by task."""
-    import numpy as np
-
-    from priormtl.estimators import linear_part
-
-    last, linear = model[-1], linear_part(model)
-    scores, folds = last.held_out_, linear.folds_
-    y = np.equal.outer(frame.y, linear.classes_).astype(np.float64)
-    weight = np.ones(len(y)) if frame.weight is None else frame.weight
+    labels = np.array(frame.X[features.task].to_pylist(), object).astype(str)
+    codes = np.unique(labels, return_inverse=True)[1]
     means = np.full(y.shape, np.nan)
-    for fold in range(linear.n_splits_):
-        train = np.where(folds == fold, 0.0, weight)[:, np.newaxis]
-        centre = (train * y).sum(axis=0) / train.sum()
-        sums, counts = np.tile(centre, (codes.max() + 1, 1)), np.ones(codes.max() + 1)
-        np.add.at(sums, codes, train * y)
-        np.add.at(counts, codes, train[:, 0])
-        means[folds == fold] = (sums / counts[:, np.newaxis])[codes[folds == fold]]
-    known = ~np.isnan(scores[:, 0]) & ~np.isnan(means[:, 0])
-    share = weight[known] / weight[known].sum()
-    own = last.fitted_.row_loss.loss(scores[known], y[known]).sum(axis=1)
-    base = -np.log(np.clip(np.sum(means * y, axis=1)[known], 1e-3, 1.0))
-    return float(share @ own), float(share @ base)
+    for fold, split in enumerate(linear.fitted_.held_out.splits):
+        train, held = np.zeros(len(y)), folds == fold
+        train[split.train] = counted[split.train]
+        centre = train @ target / train.sum()
+        # One row of the mean of all rows keeps shares off 0 and 1, and new tasks known.
+        counts = (np.bincount(codes, train) + classify)[:, np.newaxis]
+        sums = [np.bincount(codes, train * column) for column in target.T]
+        by_task = np.column_stack(sums) + classify * centre
+        by_task = np.where(
+            counts > 0, by_task / np.where(counts > 0, counts, 1), centre
+        )
+        means[held] = by_task[codes[held]]
+    if offset is not None:
+        means = family.mean(family.link(means) + offset[:, np.newaxis])
+
+    known = ~np.isnan(scores[:, -1]) & ~np.isnan(means[:, 0])
+    share, y = weight[known], y[known]
+    if not share.sum():
+        return float("nan"), float("nan")
+    share = share / share.sum()
+    own, base = scores[known], means[known]
+    if classify:
+        losses = np.logaddexp.reduce(own, axis=1) - np.sum(own * y, axis=1)
+        chances = np.clip(np.sum(base * y, axis=1), 1e-3, 1.0)
+        return float(share @ losses), float(share @ -np.log(chances))
+    if linear.loss == "squared":
+        error, baseline = (np.sqrt(share @ (y - one) ** 2) for one in (own, base))
+    else:
+        pair = (family.link(one) for one in (own, base))
+        error, baseline = (2.0 * (share @ family.loss(eta, y)) for eta in pair)
+    return float(error[0]), float(baseline[0])
 
 
 def _plain(value: object) -> object:

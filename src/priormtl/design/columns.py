@@ -45,10 +45,6 @@ DAY_FIRST, MONTH_FIRST = "dates, day before month", "dates, month before day"
 DATE_KINDS = (DATES, DAY_FIRST, MONTH_FIRST)
 DAY = 86400.0  # seconds
 CLOCK = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
-ISO_TIME = re.compile(CLOCK)
-ISO_DATE = re.compile(
-    rf"\d{{4}}-\d\d-\d\d(?:[T ](?:\d\d|{CLOCK})(?P<zone>Z|[+-]\d\d(?::?\d\d)?)?)?"
-)
 # Dates as people write them, with spaces for what separates their parts. Quarters and
 # weeks are written out as their first days before.
 YEAR_MONTH = "%Y %m"
@@ -59,9 +55,6 @@ FORMATS = {
     "%d %m %Y": DAY_FIRST,
     "%m %d %Y": MONTH_FIRST,
 }
-HUMAN_DATE = re.compile(rf"(.*(?:1[5-9]|2[01])\d\d.*?)(?:[T ]({CLOCK}))?")
-QUARTER = re.compile(r"(\d{4})[-/ ]?Q([1-4])|Q([1-4])[-/ ]?(\d{4})")
-WEEK = re.compile(r"(\d{4})[- ]?W(\d\d)")
 DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 FEWEST_MONTHS = 4  # different numbers such as 202401 that are taken for months
 NUMBER_TYPES = (bool, int, float, Decimal, np.bool_, np.integer, np.floating)
@@ -233,10 +226,12 @@ def read_dates(
     texts: Sequence[str], wanted: str | None = None
 ) -> tuple[str, Sequence[float]]:
     """What all texts are: dates or times of day, with their days; or just text."""
-    matches = [ISO_DATE.fullmatch(text) for text in texts]
+    zone = r"(?P<zone>Z|[+-]\d\d(?::?\d\d)?)"
+    iso_date = re.compile(rf"\d{{4}}-\d\d-\d\d(?:[T ](?:\d\d|{CLOCK}){zone}?)?")
+    matches = [iso_date.fullmatch(text) for text in texts]
     zones = {match is not None and match["zone"] is not None for match in matches}
     try:
-        if texts and all(map(ISO_TIME.fullmatch, texts)):
+        if texts and all(map(re.compile(CLOCK).fullmatch, texts)):
             return TIMES, [_days_of_time(time.fromisoformat(text)) for text in texts]
         if None not in matches and len(zones) == 1:  # or local times beside others
             return DATES, _days_since([datetime.fromisoformat(text) for text in texts])
@@ -254,7 +249,8 @@ def read_formats(
     texts: Sequence[str], *, are_dates: bool = False
 ) -> dict[str, list[float]]:
     """Days of all kinds of dates that all texts may be; several if it is ambiguous."""
-    matches = [HUMAN_DATE.fullmatch(text) for text in texts]
+    human_date = re.compile(rf"(.*(?:1[5-9]|2[01])\d\d.*?)(?:[T ]({CLOCK}))?")
+    matches = [human_date.fullmatch(text) for text in texts]
     if not texts or None in matches or DECIMAL.fullmatch(texts[0]):
         return {}
     readings = dict[str, list[float]]()
@@ -281,10 +277,11 @@ def read_formats(
 
 def _write_out(text: str) -> str:
     """A date with spaces between its parts; first day of a quarter or a week."""
-    if match := QUARTER.fullmatch(text):
+    quarter_of_year = r"(\d{4})[-/ ]?Q([1-4])|Q([1-4])[-/ ]?(\d{4})"
+    if match := re.fullmatch(quarter_of_year, text):
         year, quarter = match[1] or match[4], int(match[2] or match[3])
         return f"{year}M{3 * quarter - 2}"
-    if match := WEEK.fullmatch(text):
+    if match := re.fullmatch(r"(\d{4})[- ]?W(\d\d)", text):
         return f"{date.fromisocalendar(int(match[1]), int(match[2]), 1):%Y %m %d}"
     return re.sub(r"[-/., ]+", " ", text)
 
@@ -453,7 +450,6 @@ def _are_codes(
 
 # A column in the name of a feature; in backticks, if its name has other parts as well.
 SOURCE = r"`[^`]*`[^=]*|[^`=][^=]*"
-READS_AS = re.compile(r"|`.*|.*=.*|.+~[1-9]\d*", re.DOTALL)
 
 
 def quote_name(name: str) -> str:
@@ -469,7 +465,8 @@ def find_name(name: object, known: Collection[object]) -> Any:
 
 def show_name(name: str) -> str:
     """Name of a column among features; in backticks, if it could be read otherwise."""
-    return quote_name(name) if READS_AS.fullmatch(name) else name
+    ambiguous = re.fullmatch(r"|`.*|.*=.*|.+~[1-9]\d*", name, re.DOTALL)
+    return quote_name(name) if ambiguous else name
 
 
 # Parts of dates that repeat.

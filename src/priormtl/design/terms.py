@@ -14,7 +14,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Self
@@ -129,12 +129,14 @@ class Line(Term):
 
     @classmethod
     def from_plain(cls, plain: Settings) -> Self:
-        squash, ticks = plain.pop("squash"), plain.pop("ticks")
-        return cls(
-            **plain,
-            squash=None if squash is None else Squash(**squash),
-            ticks=tuple(map(float, ticks)),
-        )
+        return cls(**_read_numbers(plain))
+
+
+def _read_numbers(plain: Settings) -> Settings:
+    """Settings of a line or curve."""
+    squash, ticks = plain["squash"], tuple(map(float, plain["ticks"]))
+    found = None if squash is None else Squash(**squash)
+    return plain | {"squash": found, "ticks": ticks}
 
 
 @dataclass(frozen=True)
@@ -179,14 +181,8 @@ class Curve(Term):
 
     @classmethod
     def from_plain(cls, plain: Settings) -> Self:
-        (low, width, knots, rotation), squash = plain.pop("curves"), plain.pop("squash")
-        ticks = tuple(map(float, plain.pop("ticks")))
-        return cls(
-            **plain,
-            squash=None if squash is None else Squash(**squash),
-            curves=Curves.of(low, width, knots, rotation),
-            ticks=ticks,
-        )
+        curves = Curves.of(*plain["curves"])
+        return cls(**_read_numbers(plain) | {"curves": curves})
 
 
 @dataclass(frozen=True)
@@ -208,12 +204,17 @@ class Categories(Term):
         return tuple(f"{self.name}={v}" for v in self.values[self.is_binary :])
 
     def encode(self, cells: Cells) -> Array:
-        k, codes = len(self.values), list[int]()
+        k = len(self.values)
         positions = dict(zip(self.values, range(k), strict=True))
-        for text in cells.texts:
-            codes.append(positions.get(text, k))
+        codes = [positions.get(text, k) for text in cells.texts]
         if k in codes:
-            warn_new_category(self.source, cells.texts[codes.index(k)])
+            value = cells.texts[codes.index(k)]
+            warnings.warn(
+                f"Unknown category {value[:40]!r} in column {self.source!r}; all its "
+                "indicators are 0.",
+                UserWarning,
+                stacklevel=2,
+            )
         # Rows of a table: categories, then new ones, then missing ones.
         gaps = np.full(k - self.is_binary, np.nan) if self.fill is None else self.fill
         other = np.zeros(k - self.is_binary) if self.new is None else self.new
@@ -333,16 +334,6 @@ def _filled(x: Array, fill: float | None) -> Array:
 
 def _named(term: Term, block: Array) -> dict[str, Array]:
     return dict(zip(term.names, block.T, strict=True))
-
-
-def warn_new_category(column: str, value: str) -> None:
-    """Warn that a column has values that were not seen in training."""
-    warnings.warn(
-        f"Unknown category {value[:40]!r} in column {column!r}; all its indicators "
-        "are 0.",
-        UserWarning,
-        stacklevel=3,
-    )
 
 
 # Design.
@@ -483,11 +474,11 @@ class Design(Sequence[str]):
 
     def categories(self) -> dict[str, list[int]]:
         """Places of the categories of each column."""
-        found = dict[str, list[int]]()
-        for term, places in self.columns:
-            if isinstance(term, Categories):
-                found[term.name] = list(range(places.start, places.stop))
-        return found
+        return {
+            term.name: list(range(places.start, places.stop))
+            for term, places in self.columns
+            if isinstance(term, Categories)
+        }
 
     def derived(self) -> dict[str, list[int]]:
         """Places of the wiggles and categories of each column."""
@@ -497,12 +488,11 @@ class Design(Sequence[str]):
         """Places of the lines of time, and of its wiggles; none without time."""
         lines, wiggles = list[int](), list[int]()
         for term, places in self.columns:
-            if term.source == self.time and isinstance(term, Line):
-                lines += range(places.start, places.stop)
-            elif term.source != self.time or not isinstance(term, Curve):
-                continue
-            elif not term.is_periodic:
-                wiggles += range(places.start, places.stop)
+            own = range(places.start, places.stop) if term.source == self.time else ()
+            if isinstance(term, Line):
+                lines += own
+            elif isinstance(term, Curve) and not term.is_periodic:
+                wiggles += own
         return lines, wiggles
 
     def tree_features(self) -> list[int]:
@@ -556,12 +546,9 @@ class Design(Sequence[str]):
 
     def straighten(self) -> "Design":
         """Same design without curves beside straight lines, and without calendars."""
-        kept = [
-            term
-            for term in self.terms
-            if not isinstance(term, Curve) or (term.is_periodic and not term.part)
-        ]
-        return replace(self, terms=tuple(kept))
+        curves = [t for t in self.terms if isinstance(t, Curve)]
+        gone = [t for t in curves if t.part or not t.is_periodic]
+        return replace(self, terms=tuple(t for t in self.terms if t not in gone))
 
     # Encoding of tables.
 
@@ -596,17 +583,11 @@ class Design(Sequence[str]):
                 continue
             if term.source in used:
                 if term.source not in read:
-                    series = frame.get_column(term.source)
-                    marks = self.marks.get(term.source, ())
-                    read[term.source] = read_cells(series, term.reads, marks)
+                    read[term.source] = self._read(frame, term)
                 block = term.encode(read[term.source])
             else:  # its features are columns already
-                block = np.column_stack(
-                    [
-                        read_cells(frame.get_column(name), NUMBERS).values
-                        for name in term.names
-                    ]
-                )
+                made = (read_cells(frame.get_column(n), NUMBERS) for n in term.names)
+                block = np.column_stack([column.values for column in made])
             gaps = np.any(np.isnan(block), axis=1)
             if gaps.any():
                 raise ValueError(
@@ -616,6 +597,10 @@ class Design(Sequence[str]):
                 )
             X[:, places] = block
         return X
+
+    def _read(self, frame: nw.DataFrame[Any], term: Term) -> Cells:
+        marks = self.marks.get(term.source, ())
+        return read_cells(frame.get_column(term.source), term.reads, marks)
 
     def warn_outside(self, X: Matrix) -> None:
         """Warn, once, if numbers are outside of their range in training.
@@ -633,15 +618,13 @@ class Design(Sequence[str]):
             beyond = np.maximum(low - x, x - high) / (high - low)
             outside = int(np.count_nonzero(beyond > little))
             if 2 * outside > len(x) or np.any(beyond > far):
-                way_out = " To predict later rows, give the column as time."
-                warnings.warn(
+                words = (
                     f"{outside:,} of {len(x):,} rows have {term.source!r} outside of "
                     "its range in training: their predictions extrapolate."
-                    + way_out
-                    * (self.time is None and term.holds in DATE_KINDS),
-                    UserWarning,
-                    stacklevel=4,
                 )
+                if self.time is None and term.holds in DATE_KINDS:
+                    words += " To predict later rows, give the column as time."
+                warnings.warn(words, UserWarning, stacklevel=4)
                 return
 
     def read_levels(
@@ -662,8 +645,7 @@ class Design(Sequence[str]):
             if column is None:
                 if term.source not in frame.columns:
                     raise absent_name("X lacks the column", term.source, frame.columns)
-                series, marks = frame.get_column(term.source), self.marks
-                column = read_cells(series, term.reads, marks.get(term.source, ()))
+                column = self._read(frame, term)
             codes.append(term.code(column))
         sizes = tuple(len(term.values) for term in factors)
         names = tuple(term.source for term in factors)
@@ -690,8 +672,6 @@ class Design(Sequence[str]):
         """Design of the rows of both; columns must agree, the milder policy stays."""
         if other is self:
             return self
-        if not isinstance(other, Design):
-            return NotImplemented
         if self.is_plain or other.is_plain:
             # Rows that were numbers already know nothing of raw tables.
             known, plain = (other, self) if self.is_plain else (self, other)
@@ -717,14 +697,9 @@ class Design(Sequence[str]):
 
     def to_plain(self) -> Settings:
         """JSON values."""
-        return {
-            "terms": [term.to_plain() for term in self.terms],
-            "missing": self.missing,
-            "task": self.task,
-            "target": self.target,
-            "left_out": dict(self.left_out),
-            "time": self.time,
-        }
+        terms = [term.to_plain() for term in self.terms]
+        own = {field.name: vars(self)[field.name] for field in fields(self)}
+        return own | {"terms": terms, "left_out": dict(self.left_out)}
 
     @classmethod
     def from_plain(cls, plain: Any) -> "Design":

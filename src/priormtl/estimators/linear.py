@@ -518,7 +518,7 @@ class LinearMultiTask(MultiTaskEstimator):
         """What stands beneath scikit-learn's diagram."""
         if "fitted_" not in self.__dict__:
             return ""
-        tables = summary_tables(self.summary())
+        tables = [*summary_tables(self.summary())]
         if self.feature_prior_ is not None:
             tables.append(self.feature_prior_.table(self.fitted_.names))
         shown = to_notebook(tables)

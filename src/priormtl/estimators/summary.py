@@ -34,30 +34,6 @@ from priormtl.rendering import (
 from priormtl.selection import mean_scores
 from priormtl.uncertainty import StandardErrors
 
-__all__ = [
-    "CertificateSummary",
-    "ColumnSummary",
-    "CrossedSummary",
-    "FeaturePriorSummary",
-    "FeatureSummary",
-    "LevelSummary",
-    "ModelSummary",
-    "SearchSummary",
-    "StatementSummary",
-    "Strength",
-    "StructureSummary",
-    "TaskSummary",
-    "plain_labels",
-    "rank_levels",
-    "read_fitted",
-    "spell_choice",
-    "spell_columns",
-    "summarize_fitted",
-    "summarize_model",
-    "summarize_search",
-    "summary_tables",
-]
-
 
 @dataclass(frozen=True)
 class Strength:
@@ -302,7 +278,7 @@ class ModelSummary(Tabled):
     coef_error: Array | None = field(default=None, compare=False)
 
     def _tables(self) -> list[Table]:
-        return summary_tables(self)
+        return list(summary_tables(self))
 
     def to_frame(self, table: str = "features", library: object = None) -> Any:
         """Return one table as a data frame.
@@ -390,6 +366,15 @@ def summarize_fitted(
     if errors is not None:
         coef_error, at = np.full((m, d), np.nan), errors.selected
         coef_error[:, at] = errors.coef / fitted.units[at]
+    ties = drift = None
+    if model is not None and fitted.task_prior is not None:
+        ties = model.ties if isinstance(model.ties, str) else "given"
+    if fitted.drift is not None:
+        unit = "" if fitted.span is None else f" in units of {fitted.span.column}"
+        drift = (
+            f"standard deviation {spell_number(fitted.drift.sd)}, half-life "
+            f"{spell_number(fitted.drift.half_life)}{unit}"
+        )
     curves = {} if fitted.design is None else fitted.design.wiggles()
     horizons = () if calibration is None else calibration.horizons.tolist()
     return ModelSummary(
@@ -403,7 +388,7 @@ def summarize_fitted(
         n_features=d,
         n_selected=len(features),
         named=fitted.design is not None,
-        strengths=_strengths(fitted),
+        strengths=tuple(_strengths(fitted)),
         **_searched(fitted.search),
         certificate=certificate,
         features=features,
@@ -416,13 +401,13 @@ def summarize_fitted(
         feature_names=fitted.names,
         coef=fitted.coef,
         own_coef=fitted.outliers and fitted.outliers.own_coef,
-        ties=_ties(fitted),
+        ties=ties,
         statements=read_statements(fitted, None if model is None else model.theta),
         columns=tuple(_columns(fitted)),
         crossed=_crossed(fitted),
         is_stochastic=crossed is not None and crossed.is_stochastic,
         levels=tuple(_levels(fitted, z)),
-        drift=_drift(fitted),
+        drift=drift,
         intervals=calibration and QUESTION_WORDS[calibration.question],
         new_task_error=calibration and calibration.new_error,
         horizons=tuple(HorizonSummary(h, e, c, int(n)) for h, e, c, n in horizons),
@@ -433,15 +418,6 @@ def summarize_fitted(
         noise=None if errors is None else float(errors.noise[0]),
         coef_error=coef_error,
     )
-
-
-def _drift(fitted: Fitted) -> str | None:
-    """How levels of tasks drift in time."""
-    if fitted.drift is None:
-        return None
-    sd, half_life = spell_number(fitted.drift.sd), spell_number(fitted.drift.half_life)
-    unit = "" if fitted.span is None else f" in units of {fitted.span.column}"
-    return f"standard deviation {sd}, half-life {half_life}{unit}"
 
 
 WITH_GAPS = ", with gaps for "
@@ -533,26 +509,12 @@ def _levels(fitted: Fitted, z: float) -> Iterator[LevelSummary]:
             yield LevelSummary(one.column, level, effect, error, *ends)
 
 
-def _ties(fitted: Fitted) -> str | None:
-    if fitted.model is None or fitted.task_prior is None:
-        return None
-    ties = fitted.model.ties
-    return ties if isinstance(ties, str) else "given"
-
-
-def _strengths(fitted: Fitted) -> tuple[Strength, ...]:
-    if fitted.model is None:
-        return ()
-    chosen = {
-        "lam": fitted.model.lam,
-        "theta": fitted.model.theta,
-        "epsilon": fitted.model.epsilon,
-    }
-    tried = dict.fromkeys(chosen, 1)
-    if fitted.search is not None:
-        table = fitted.search.table
-        tried = {name: len(np.unique(table[f"param_{name}"])) for name in chosen}
-    return tuple(Strength(name, size, tried[name]) for name, size in chosen.items())
+def _strengths(fitted: Fitted) -> Iterator[Strength]:
+    for name in ("lam", "theta", "epsilon") if fitted.model is not None else ():
+        tried = 1
+        if fitted.search is not None:
+            tried = len(np.unique(fitted.search.table[f"param_{name}"]))
+        yield Strength(name, vars(fitted.model)[name], tried)
 
 
 SCORES = {  # of a search, by the name of its scoring
@@ -659,18 +621,13 @@ def _features(
     if errors is None:
         return tuple(rows)
     place = np.searchsorted(errors.selected, order)
-    sizes = (errors.shared[place] / scale[order]).tolist()
-    between = (errors.between[place] / scale[order]).tolist()
-    return tuple(
-        replace(
-            row,
-            error=error,
-            lower=row.mean - z * error,
-            upper=row.mean + z * error,
-            between=sd if np.isfinite(sd) else None,
-        )
-        for row, error, sd in zip(rows, sizes, between, strict=True)
-    )
+    both = errors.shared[place] / scale[order], errors.between[place] / scale[order]
+    found = []
+    for row, error, sd in zip(rows, *(part.tolist() for part in both), strict=True):
+        ends = {"lower": row.mean - z * error, "upper": row.mean + z * error}
+        between = sd if np.isfinite(sd) else None
+        found.append(replace(row, error=error, between=between, **ends))
+    return tuple(found)
 
 
 def _tasks(
@@ -754,36 +711,71 @@ TIES = {
 INTERCEPT_WORDS = {
     "free": "one per task",
     "none": "none",
-    "tied": "tied as the tasks are",
+    "tied": "coupled like the coefficients",
 }
 
 
-def summary_tables(summary: "ModelSummary") -> list[Table]:
+def summary_tables(summary: "ModelSummary") -> Iterator[Table]:
     """What was fitted, what was selected, and how the tasks fare."""
-    tables = [_fit_table(summary), _feature_table(summary), _task_table(summary)]
-    if len(summary.structures) > 1:
-        tables.insert(1, _structure_table(summary))
-    if any(one.error is not None for one in summary.tasks):
-        tables.append(_effect_table(summary))
-    if summary.crossed:
-        tables += _crossed_tables(summary)
-    if summary.horizons:
-        tables.append(_horizon_table(summary))
+    level = f"{100 * (summary.level or 0.0):g} % intervals"
+    ends = ("effect", "error", "lower", "upper")
+    yield _fit_table(summary)
     if summary.statements:
         rows = [(one.statement, one.words) for one in summary.statements]
         heads, most = ("statement", "came to"), MOST_ROWS
-        known = build_table("Statements", heads, rows, most=most, what="statements")
-        tables.insert(1, known)
-    return tables
+        yield build_table("Statements", heads, rows, most=most, what="statements")
+    if len(summary.structures) > 1 and summary.search is not None:
+        yield build_table(
+            f"Structures tried, best {summary.search.metric} of each",
+            ("structure", "best score", "difference"),
+            [
+                (one.structure + " (chosen)" * one.chosen, one.score, one.difference)
+                for one in summary.structures
+            ],
+        )
+    yield _feature_table(summary)
+    yield _task_table(summary)
+    if any(one.error is not None for one in summary.tasks):
+        # Intervals that are furthest from zero come first.
+        known = [one for one in summary.tasks if one.effect is not None]
+        known.sort(key=lambda one: -abs(one.effect or 0.0) / (one.error or np.inf))
+        yield build_table(
+            f"Tasks at average features, difference to the mean of all tasks, {level}",
+            ("task", "rows", *ends),
+            [(str(t.task), _count(t.weight), *_interval(t)) for t in known],
+            most=MOST_ROWS,
+            what="tasks",
+        )
+    if summary.crossed:
+        title = "Crossed factors, effects of levels that are the same in all tasks"
+        if summary.is_stochastic:
+            title += " (likelihood estimated by random probes)"
+        rows = [(one.column, one.levels, one.sd) for one in summary.crossed]
+        yield build_table(title, ("column", "levels", "standard deviation"), rows)
+        if summary.level is not None:
+            yield build_table(
+                f"Levels that stand out, {level}",
+                ("column", "level", *ends),
+                [
+                    (one.column, str(one.level), *_interval(one))
+                    for one in rank_levels(summary.levels)
+                ],
+                most=MOST_ROWS,
+                what="levels",
+            )
+    if summary.horizons:
+        yield build_table(
+            "Held-out later rows, by time since the last row of the task",
+            ("up to", "error", "in 90 % interval", "rows"),
+            [
+                (h.horizon, h.error, f"{h.coverage:.0%}", h.rows)
+                for h in summary.horizons
+            ],
+        )
 
 
-def _horizon_table(summary: "ModelSummary") -> Table:
-    rows = [
-        (one.horizon, one.error, f"{one.coverage:.0%}", one.rows)
-        for one in summary.horizons
-    ]
-    title = "Held-out later rows, by time since the last row of the task"
-    return build_table(title, ("up to", "error", "in 90 % interval", "rows"), rows)
+def _interval(one: TaskSummary | LevelSummary) -> tuple[float | None, ...]:
+    return one.effect, one.error, one.lower, one.upper
 
 
 def _count(weight: float) -> int | float:
@@ -838,23 +830,6 @@ def _fit_table(summary: "ModelSummary") -> Table:
     return build_table(f"{summary.model}: {', '.join(counts)}", ("", "fit"), rows)
 
 
-def _structure_table(summary: "ModelSummary") -> Table:
-    assert summary.search is not None
-    rows = [
-        (
-            f"{one.structure} (chosen)" if one.chosen else one.structure,
-            one.score,
-            one.difference,
-        )
-        for one in summary.structures
-    ]
-    return build_table(
-        f"Structures tried, best {summary.search.metric} of each",
-        ("structure", "best score", "difference"),
-        rows,
-    )
-
-
 def _feature_table(summary: "ModelSummary") -> Table:
     shown = [f for f in summary.features if f.name not in summary.wiggles]
     rows: list[tuple[Any, ...]]
@@ -893,49 +868,6 @@ def _task_table(summary: "ModelSummary") -> Table:
         title, heads = "Tasks", (*heads[:2], *heads[3:])
         rows = [(*row[:2], *row[3:]) for row in rows]
     return build_table(title, heads, rows, most=MOST_ROWS, what="tasks")
-
-
-def _effect_table(summary: "ModelSummary") -> Table:
-    """Tasks that stand out: intervals that are furthest from zero come first."""
-    tasks = [one for one in summary.tasks if one.effect is not None]
-
-    def apart(one: TaskSummary) -> float:
-        return -abs(one.effect or 0.0) / (one.error or np.inf)
-
-    rows = [
-        (str(one.task), _count(one.weight), one.effect, one.error, one.lower, one.upper)
-        for one in sorted(tasks, key=apart)
-    ]
-    return build_table(
-        f"Tasks at average features, difference to the mean of all tasks, "
-        f"{100 * (summary.level or 0.0):g} % intervals",
-        ("task", "rows", "effect", "error", "lower", "upper"),
-        rows,
-        most=MOST_ROWS,
-        what="tasks",
-    )
-
-
-def _crossed_tables(summary: "ModelSummary") -> Iterator[Table]:
-    """Crossed factors, and with a level of intervals their levels that stand out."""
-    title = "Crossed factors, effects of levels that are the same in all tasks"
-    if summary.is_stochastic:
-        title += " (likelihood estimated by random probes)"
-    rows = [(one.column, one.levels, one.sd) for one in summary.crossed]
-    yield build_table(title, ("column", "levels", "standard deviation"), rows)
-    if summary.level is None:
-        return
-    levels = rank_levels(summary.levels)
-    yield build_table(
-        f"Levels that stand out, {100 * summary.level:g} % intervals",
-        ("column", "level", "effect", "error", "lower", "upper"),
-        [
-            (one.column, str(one.level), one.effect, one.error, one.lower, one.upper)
-            for one in levels
-        ],
-        most=MOST_ROWS,
-        what="levels",
-    )
 
 
 def rank_levels(levels: Sequence[LevelSummary]) -> list[LevelSummary]:

@@ -7,7 +7,7 @@ drawn too.
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import numpy as np
 from scipy.stats import norm
@@ -27,16 +27,6 @@ PER = {
     "unit": "per unit of the feature",
     "deviation": "per standard deviation of the feature",
 }
-
-
-@runtime_checkable
-class Band(Protocol):
-    """Ends of intervals of coefficients, such as a CoefficientBand."""
-
-    @property
-    def low(self) -> Array: ...
-    @property
-    def high(self) -> Array: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +227,7 @@ def plot_over_tasks(
     model: BaseEstimator,
     features: Sequence[Hashable] | None = None,
     *,
-    band: "float | Band | tuple[Array, Array] | None" = None,
+    band: float | tuple[Array, Array] | None = None,
     tasks: Sequence[Hashable] | None = None,
     per: Per = "unit",
     ax: Axes | None = None,
@@ -253,12 +243,10 @@ def plot_over_tasks(
         Any model with ``coef_`` (m, d). Names are taken from the model.
     features : names or positions, optional
         Features to show. By default, the four with the largest ‖p_j‖ over the tasks.
-    band : float, pair of (m, d) arrays, or an object with ``low`` and ``high``, \
-optional
-        A level such as 0.95 draws the intervals of ``model.summary(level)``. Otherwise
-        lower and upper ends of an interval for each coefficient, in the units of
-        ``coef_``, for example ``resample_coefficients(...).band()``. If there is a
-        level, the title shows it.
+    band : float, or pair of (m, d) arrays, optional
+        A level such as 0.95 draws the intervals of ``model.summary(level)``, and the
+        title shows it. Otherwise lower and upper ends of an interval for each
+        coefficient, in the units of ``coef_``.
     tasks, per, ax, legend
         See :func:`plot_coefficients`.
 
@@ -283,12 +271,20 @@ optional
     columns = learned.find_tasks(tasks)
     rows = learned.choose_rows(4, features)
     joined = learned.ordered or tasks is not None
-    level: float | None = getattr(band, "level", None)
+    ends, title = None, f"{len(rows)} of {count_words(len(learned.P), 'feature')}"
     if isinstance(band, float):
-        level, found = band, model.summary(band)
+        title = f"{title}, with {100 * band:g} % bands"
+        found = model.summary(band)
         reach = norm.ppf(0.5 + 0.5 * band) * np.nan_to_num(found.coef_error)
         band = found.coef - reach, found.coef + reach
-    ends = None if band is None else _read_band(band, learned)
+    if band is not None:
+        low_high = np.array([*map(np.asarray, band)], dtype=np.float64)
+        if low_high.shape != (2, *learned.P.T.shape):
+            raise ValueError(
+                f"band must be two arrays of shape {learned.P.T.shape}, as coef_: got "
+                f"{low_high.shape[1:]}."
+            )
+        ends = (low_high * learned.scale).transpose(0, 2, 1)
     places = np.arange(len(columns))
     most_markers = 40
     with style.styled():
@@ -317,24 +313,8 @@ optional
             else:
                 ax.vlines(places, *interval, color=colour, alpha=0.4, linewidth=2.5)
         style.name_ticks(ax, "x", [learned.tasks[i] for i in columns])
-        title = f"{len(rows)} of {count_words(len(learned.P), 'feature')}"
-        if level is not None:
-            title = f"{title}, with {100 * level:g} % bands"
         ax.set(xlabel=f"Task ({len(columns)})", title=title)
         ax.set_ylabel(style.fold_words(f"Coefficient: {learned.unit}", ax))
         if legend:
             style.add_legend(ax)
     return ax
-
-
-def _read_band(band: "Band | tuple[Array, Array]", learned: Learned) -> Array:
-    """Ends (2, d, m) in the unit of what is shown."""
-    low, high = (band.low, band.high) if isinstance(band, Band) else band
-    ends = np.stack([np.asarray(low, np.float64), np.asarray(high, np.float64)])
-    m, d = learned.P.shape[::-1]
-    if ends.shape != (2, m, d):
-        raise ValueError(
-            f"band must be two arrays of shape {(m, d)}, as coef_: got "
-            f"{ends.shape[1:]}."
-        )
-    return np.asarray((ends * learned.scale).transpose(0, 2, 1))

@@ -43,33 +43,31 @@ from priormtl.design import Design
 from priormtl.design.columns import find_name
 from priormtl.exceptions import DataFileError, suggest_file, unknown_name
 
-# Settings of each kind in TOML.
-RELATED, LISTED = ("features", "weight", "name"), ("features",)
-TASKS = ("tasks", "weight", "name")
-FEATURE_KINDS = {
-    "similar": RELATED,
-    "opposite": RELATED,
-    "group": RELATED,
-    "near": ("feature", "value", "weight"),
-    "nonnegative": LISTED,
-    "nonpositive": LISTED,
-    "common": LISTED,
-    "smooth": ("features", "weight"),
-}
-TASK_KINDS = {"task_similar": TASKS, "task_group": TASKS, "task_nested": ()}
-KINDS: dict[str, tuple[str, ...]] = {**FEATURE_KINDS, **TASK_KINDS}
-NESTED, WITHIN = "task_nested", " / "
 
-# How many names a statement has: from, and up to.
-PAIR, GROUP, LIST = (2, 2), (2, math.inf), (1, math.inf)
-SIZES: dict[str, tuple[int, float]] = {
-    "similar": PAIR,
-    "opposite": PAIR,
-    "task_similar": PAIR,
-    "group": GROUP,
-    "task_group": GROUP,
-}
+class Kind(NamedTuple):
+    """What a statement takes: settings in TOML, and how many names."""
 
+    settings: tuple[str, ...]
+    least: int = 1
+    most: float = math.inf
+    of_tasks: bool = False
+
+
+OF_FEATURES, OF_TASKS = ("features", "weight", "name"), ("tasks", "weight", "name")
+KINDS = {
+    "similar": Kind(OF_FEATURES, 2, 2),
+    "opposite": Kind(OF_FEATURES, 2, 2),
+    "group": Kind(OF_FEATURES, 2),
+    "near": Kind(("feature", "value", "weight")),
+    "nonnegative": Kind(("features",)),
+    "nonpositive": Kind(("features",)),
+    "common": Kind(("features",)),
+    "smooth": Kind(("features", "weight")),
+    "task_similar": Kind(OF_TASKS, 2, 2, of_tasks=True),
+    "task_group": Kind(OF_TASKS, 2, of_tasks=True),
+    "task_nested": Kind((), of_tasks=True),
+}
+NESTED = "task_nested"
 CSV_COLUMNS = ("relation", "first", "second", "weight")
 
 
@@ -84,8 +82,8 @@ class Relation(NamedTuple):
     values: tuple[Any, ...] = ()  # known values of features, groups of tasks
 
     @property
-    def noun(self) -> str:
-        return "tasks" if self.kind in TASK_KINDS else "features"
+    def of_tasks(self) -> bool:
+        return KINDS[self.kind].of_tasks
 
 
 @dataclass(frozen=True)
@@ -97,11 +95,11 @@ class PriorFile:
 
     @property
     def feature_relations(self) -> tuple[Relation, ...]:
-        return tuple(one for one in self.relations if one.kind in FEATURE_KINDS)
+        return tuple(one for one in self.relations if not one.of_tasks)
 
     @property
     def task_relations(self) -> tuple[Relation, ...]:
-        return tuple(one for one in self.relations if one.kind in TASK_KINDS)
+        return tuple(one for one in self.relations if one.of_tasks)
 
     def check_names(self, design: Design) -> None:
         """Fail at the first name that is no feature, or no column where one is meant.
@@ -136,7 +134,7 @@ class PriorFile:
         found = []
         for one in self.relations:
             names, values = one.names, one.values
-            if one.kind in TASK_KINDS:
+            if one.of_tasks:
                 names = tuple(map(find, names, one.lines))
             elif one.kind == "near" and isinstance(values[0], dict):
                 known = values[0].items()
@@ -172,25 +170,29 @@ def _wrong(path: str, line: int, words: str) -> DataFileError:
 
 def _check_count(path: str, relation: Relation) -> None:
     kind, names = relation.kind, relation.names
-    least, most = SIZES.get(kind, LIST)
+    _, least, most, of_tasks = KINDS[kind]
+    noun = "tasks" if of_tasks else "features"
     if not least <= len(names) <= most:
         count = "two" if most == 2 else "two or more" if least == 2 else "some"
         group = kind.replace("similar", "group").replace("opposite", "group")
         way_out = f"; more of them are a {group}" if len(names) > most else ""
-        words = f"{kind} must name {count} {relation.noun}: got {len(names)}{way_out}."
+        words = f"{kind} must name {count} {noun}: got {len(names)}{way_out}."
         raise _wrong(path, relation.line, words)
     seen: set[Any] = set()
     for name, line in zip(names, relation.lines, strict=True):
         if name in seen:
-            words = f"{kind} must name different {relation.noun}: {name!r} comes twice."
+            words = f"{kind} must name different {noun}: {name!r} comes twice."
             raise _wrong(path, line, words)
         seen.add(name)
 
 
 def _check_number(path: str, line: int, what: str, value: Any) -> float:
+    """Finite number; weights are positive."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value):
-        raise _wrong(path, line, f"{what} must be a finite number: got {value!r}.")
+    positive = what == "weight"
+    if not number or not math.isfinite(value) or (positive and value <= 0):
+        kind = "positive" if positive else "finite"
+        raise _wrong(path, line, f"{what} must be a {kind} number: got {value!r}.")
     return float(value)
 
 
@@ -202,16 +204,8 @@ def _label(text: Any) -> Any:
 
 def _path(group: object) -> Any:
     """Group that a task lies in; "district / school" are groups, coarse to fine."""
-    names = tuple(group.split(WITHIN)) if isinstance(group, str) else (group,)
+    names = tuple(group.split(" / ")) if isinstance(group, str) else (group,)
     return names if len(names) > 1 else group
-
-
-def _check_weight(path: str, line: int, value: Any) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or value <= 0:
-        words = f"weight must be a positive number: got {value!r}."
-        raise _wrong(path, line, words)
-    return float(value)
 
 
 # TOML. Its parser does not tell lines, so that names are found again in the text.
@@ -308,14 +302,16 @@ def _find_place(places: Sequence[TomlTable], kind: str, number: int = 0) -> Toml
 
 
 def _read_table(path: str, kind: str, table: Settings, place: TomlTable) -> Relation:
+    settings = KINDS[kind].settings
     for key in table:
-        if key not in KINDS[kind]:
-            words = str(unknown_name("setting", key, KINDS[kind]))
+        if key not in settings:
+            words = str(unknown_name("setting", key, settings))
             raise _wrong(path, place.line_of_key(key), words)
-    weight = _check_weight(path, place.line_of_key("weight"), table.get("weight", 1.0))
+    line = place.line_of_key("weight")
+    weight = _check_number(path, line, "weight", table.get("weight", 1.0))
     if kind == "near":
         return _read_value(path, table, weight, place)
-    key = KINDS[kind][0]
+    key = settings[0]
     allowed = (str, int, float, date) if key == "tasks" else str
     names, fault = table.get(key), place.line_of_key(key)
     if not isinstance(names, list) or not all(
@@ -402,8 +398,8 @@ def _read_row(
     kind, first, second, weight = cells.values()
     if kind not in KINDS:
         raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
-    takes = KINDS[kind] or TASKS[:1]
-    alone = takes[0] == "features" and kind not in SIZES
+    takes, least, _, of_tasks = KINDS[kind]
+    alone = least == 1 and "features" in takes
     for name, is_used in (("first", True), ("second", not alone)):
         if is_used and not cells[name]:
             raise _wrong(path, line, f"column {name!r} must not be empty.")
@@ -411,7 +407,7 @@ def _read_row(
         if cells[name] and not is_used:
             words = f"column {name!r} must be empty for {kind}: got {cells[name]!r}."
             raise _wrong(path, line, words)
-    number = _check_weight(path, line, _float(weight or "1"))
+    number = _check_number(path, line, "weight", _float(weight or "1"))
     if kind == "near":
         value = _check_number(
             path, line, "the value in column 'second'", _float(second)
@@ -420,7 +416,7 @@ def _read_row(
     if alone:
         return Relation(kind, (first,), number, line, (line,))
     pair: tuple[Any, Any] = first, second
-    if kind in TASK_KINDS:
+    if of_tasks:
         pair = (first if kind == "task_group" else _label(first)), _label(second)
     if kind == NESTED:
         return Relation(kind, pair[:1], number, line, (line,), (_path(second),))

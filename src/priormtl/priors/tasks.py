@@ -8,12 +8,13 @@ graph. Resolved against the tasks of a fit, they add up to the Laplacian L in
 
 import datetime
 import os
+from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import lru_cache
-from itertools import chain, pairwise, repeat
-from typing import Any, Self
+from itertools import chain, islice, pairwise, repeat
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -26,6 +27,7 @@ from priormtl.exceptions import DataFileError, suggest, unknown_name
 from priormtl.priors.files import PriorFile, read_prior_file
 from priormtl.priors.graphs import Laplacian
 from priormtl.priors.relations import (
+    MOST_SHOWN,
     MOST_TERMS,
     Line,
     check_weight,
@@ -41,15 +43,52 @@ Labels = tuple[Hashable, ...]
 Tasks = Sequence[Hashable]
 
 
-# A tie gives its Laplacian over tasks (``laplacian``), the sets of labels that it names
-# as one step from each other (``circles``), and itself without other labels
-# (``restrict``).
+class Tie(ABC):
+    """One reason why tasks are alike; a TaskPrior is a sum of them."""
+
+    kind: ClassVar[str]  # in saved models
+    weight: float | tuple[float, ...]
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What it is, in a few words."""
+
+    @abstractmethod
+    def laplacian(self, tasks: Tasks) -> Laplacian:
+        """Its graph over these tasks."""
+
+    @abstractmethod
+    def circles(self) -> Sequence[Labels]:
+        """Sets of labels that it names as one step from each other."""
+
+    @abstractmethod
+    def restrict(self, tasks: frozenset[Hashable]) -> Self:
+        """Itself without labels of other tasks."""
+
+    def to_plain(self) -> Settings:
+        own = {one.name: vars(self)[one.name] for one in fields(self)}  # type: ignore[arg-type]
+        return {"tie": self.kind} | {k: _to_plain(value) for k, value in own.items()}
+
+
+def _to_plain(value: Any) -> Any:
+    """JSON value of a label or number, or of tuples of them."""
+    if isinstance(value, tuple):
+        return [_to_plain(one) for one in value]
+    return None if value is None else to_plain([value])[0]
+
+
+def _from_plain(plain: Any) -> Any:
+    if isinstance(plain, list):
+        return tuple(map(_from_plain, plain))
+    return None if plain is None else from_plain([plain])[0]
 
 
 @dataclass(frozen=True)
-class Chain:
+class Chain(Tie):
     """Each task is like the next one."""
 
+    kind = "chain"
     order: tuple[Hashable, ...] | None
     weight: float
 
@@ -75,15 +114,12 @@ class Chain:
         """Others leave the order; their neighbours become neighbours."""
         return replace(self, order=self.order and _only(self.order, tasks))
 
-    def to_plain(self) -> Settings:
-        order = None if self.order is None else to_plain(self.order)
-        return {"tie": "chain", "order": order, "weight": self.weight}
-
 
 @dataclass(frozen=True)
-class Groups:
+class Groups(Tie):
     """Each task is like the mean of its group; without groups, of all tasks."""
 
+    kind = "groups"
     members: tuple[tuple[Hashable, ...], ...] | None
     weight: float
 
@@ -108,17 +144,12 @@ class Groups:
         members = None if groups is None else tuple(_only(g, tasks) for g in groups)
         return replace(self, members=members)
 
-    def to_plain(self) -> Settings:
-        members = None
-        if self.members is not None:
-            members = [to_plain(group) for group in self.members]
-        return {"tie": "groups", "members": members, "weight": self.weight}
-
 
 @dataclass(frozen=True)
-class Graph:
+class Graph(Tie):
     """Tasks joined by an edge are alike; positions where labels are not known."""
 
+    kind = "graph"
     first: Labels
     second: Labels
     weight: tuple[float, ...]
@@ -151,20 +182,12 @@ class Graph:
         first, second, weight = zip(*kept, strict=True) if kept else ((), (), ())
         return replace(self, first=first, second=second, weight=weight)
 
-    def to_plain(self) -> Settings:
-        return {
-            "tie": "graph",
-            "first": to_plain(self.first),
-            "second": to_plain(self.second),
-            "weight": list(self.weight),
-            "by_position": self.by_position,
-        }
-
 
 @dataclass(frozen=True)
-class Nested:
+class Nested(Tie):
     """Each task is like its group, and each group like the group that it is in."""
 
+    kind = "nested"
     parents: tuple[tuple[Hashable, Labels], ...] | None  # None: labels say "a / b"
     between: tuple[float, ...]  # of each level, from coarse to fine; one: of all
     weight: float
@@ -262,20 +285,8 @@ class Nested:
         kept = tuple(pair for pair in self.parents if pair[0] in tasks)
         return replace(self, parents=kept)
 
-    def to_plain(self) -> Settings:
-        pairs = None
-        if self.parents is not None:
-            pairs = [to_plain((task, *path)) for task, path in self.parents]
-        between = list(self.between)
-        return {
-            "tie": "nested",
-            "parents": pairs,
-            "between": between,
-            "weight": self.weight,
-        }
 
-
-Tie = Chain | Groups | Graph | Nested
+TIES: dict[str, type[Tie]] = {one.kind: one for one in (Chain, Groups, Graph, Nested)}
 
 
 @dataclass(frozen=True, repr=False)
@@ -497,27 +508,10 @@ class TaskPrior:
     @classmethod
     def from_plain(cls, plain: Any) -> Self:
         """Prior from what ``to_plain`` made."""
-        ties = list[Tie]()
+        ties = []
         for one in plain:
-            kind = one["tie"]
-            if kind == "chain":
-                order = one["order"]
-                labels = None if order is None else from_plain(order)
-                ties.append(Chain(labels, one["weight"]))
-            elif kind == "groups":
-                groups = one["members"]
-                members = None if groups is None else tuple(map(from_plain, groups))
-                ties.append(Groups(members, one["weight"]))
-            elif kind == "graph":
-                ends = from_plain(one["first"]), from_plain(one["second"])
-                ties.append(Graph(*ends, tuple(one["weight"]), one["by_position"]))
-            elif kind == "nested":
-                paths = one["parents"]
-                if paths is not None:
-                    paths = tuple((p[0], p[1:]) for p in map(from_plain, paths))
-                ties.append(Nested(paths, tuple(one["between"]), one["weight"]))
-            else:
-                raise ValueError(f"unknown tie {kind!r}")
+            settings = {name: _from_plain(value) for name, value in one.items()}
+            ties.append(TIES[settings.pop("tie")](**settings))
         return cls(tuple(ties))
 
 
@@ -567,18 +561,13 @@ def as_task_prior(prior: object) -> TaskPrior | None:
     if prior is None or isinstance(prior, TaskPrior):
         return prior
     if isinstance(prior, str) and prior in TASK_WORDS:
-        return _named_prior(prior)
+        named = {"chain": TaskPrior.chain, "mean": TaskPrior.mean}
+        return named.get(prior, TaskPrior.nested)()
     near = suggest([prior], TASK_WORDS) if isinstance(prior, str) else ""
     raise ValueError(
         'task_prior must be a TaskPrior, "chain", "mean", "nested" or None: got '
         f"{prior!r}.{near}"
     )
-
-
-@lru_cache(maxsize=len(TASK_WORDS))
-def _named_prior(word: str) -> TaskPrior:
-    words = TaskPrior.chain, TaskPrior.mean, TaskPrior.nested
-    return words[TASK_WORDS.index(word)]()
 
 
 def given_prior(model: object) -> Any:
@@ -626,15 +615,12 @@ def _lines(tie: Tie) -> tuple[int, Iterator[Line]]:
         sets = [(f"task {a}", f"task {b}") for a, b in ends]
     if not sets:
         return 1, iter([everyone])
-    return len(sets), (
-        (_shorten(labels), kind, spell_number(weight))
-        for labels, weight in zip(sets, weights, strict=False)
-    )
-
-
-def _shorten(labels: Labels) -> str:
-    more = [f"… ({len(labels)} in all)"] if len(labels) > MOST_TERMS else []
-    return ", ".join([*map(str, labels[:MOST_TERMS]), *more])
+    lines = []
+    for labels, weight in zip(islice(sets, MOST_SHOWN), weights, strict=False):
+        more = [f"… ({len(labels)} in all)"] if len(labels) > MOST_TERMS else []
+        words = ", ".join([*map(str, labels[:MOST_TERMS]), *more])
+        lines.append((words, kind, spell_number(weight)))
+    return len(sets), iter(lines)
 
 
 def _only(labels: Labels, tasks: frozenset[Hashable]) -> Labels:

@@ -6,15 +6,14 @@ tasks, and did the fit converge? Every answer says in its note what limits it.
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral
 
 import numpy as np
 
 from priormtl._arrays import Index
-from priormtl.audits import PriorAudit, PriorBenefit
+from priormtl.audits import PRIORS, PriorAudit, PriorBenefit, benefit_of_search
 from priormtl.estimators import SearchSummary, rank_levels
-from priormtl.metrics import corrected_interval
 from priormtl.rendering import count_words, join_words
 from priormtl.reports.content import (
     Finding,
@@ -258,25 +257,7 @@ def answer_features(fitted: FittedModel) -> Finding:
 # Did the prior help?
 
 
-PRIORS = {"theta": "feature prior", "epsilon": "task prior"}  # by their strengths
 TEST_IT = "audit_prior(model, X, y, …) tests it."
-
-
-@dataclass(frozen=True)
-class Paired:
-    """How much better a search does with a prior than without, split by split."""
-
-    without: float  # best mean score without the prior
-    chosen: float
-    gain: float  # positive: better with the prior
-    low: float
-    high: float
-    n_splits: int
-
-    @property
-    def helped(self) -> bool:
-        """Whether the interval excludes zero; the search tried zero, too."""
-        return self.low > 0
 
 
 def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
@@ -301,10 +282,10 @@ def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
         return _find("prior", "No prior", words)
     search = summary.search
     if search is not None:
-        pairs = {name: compare_without(search, name) for name in strengths}
-        known = {name: pair for name, pair in pairs.items() if pair is not None}
+        benefits = {name: benefit_of_search(search, name) for name in strengths}
+        known = {name: one for name, one in benefits.items() if one is not None}
         if known:
-            return _answer_pairs(search.metric, known)
+            return _answer_search_benefit(known)
     if audit is not None and audit.reason:
         return _find("prior", "Not measured", audit.reason)
     reason = "A single fit does not show how good the model is without the prior."
@@ -320,27 +301,6 @@ def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
     return _find("prior", "Not measured", reason, TEST_IT, {})
 
 
-def compare_without(search: SearchSummary, strength: str) -> Paired | None:
-    """Compare the best candidate with the best without a prior, if some were without.
-
-    The interval is Student's for the mean of the differences, split by split.
-    """
-    values = search.strengths.get(strength)
-    if values is None or not np.any(values == 0) or search.scores.shape[1] < 2:
-        return None
-    means, sign = search.means, -1.0 if search.is_error else 1.0
-    goodness = np.where(np.isnan(means), -np.inf, sign * means)
-    without = int(np.argmax(np.where(values == 0, goodness, -np.inf)))
-    best = int(np.argmax(goodness))
-    gains = sign * (search.scores[best] - search.scores[without])
-    gains = gains[~np.isnan(gains)]
-    if len(gains) < 2:
-        return None
-    low, high, _ = corrected_interval(gains, 0.0)  # 0: not corrected
-    pair = float(means[without]), float(means[best])
-    return Paired(*pair, float(gains.mean()), low, high, len(gains))
-
-
 def _answer_audit(helped: PriorBenefit, disagreeing: int) -> Finding:
     names = ("metric", "change", "low", "high", "level", "p_value", "verdict")
     sentence = helped.sentence
@@ -354,35 +314,18 @@ def _answer_audit(helped: PriorBenefit, disagreeing: int) -> Finding:
     return _find("prior", value, sentence, helped.method, numbers)
 
 
-def _answer_pairs(metric: str, pairs: dict[str, Paired]) -> Finding:
-    sentences = []
-    numbers: dict[str, Number] = {"source": "search", "metric": metric}
-    for name, pair in pairs.items():
-        prior = PRIORS[name].capitalize()
-        if pair.low == pair.high == 0:
-            sentences.append(f"{prior}: the best candidate has {name} = 0.")
-        else:
-            sentences.append(
-                f"{prior}: {metric} {spell(pair.chosen)} with it and "
-                f"{spell(pair.without)} without, an improvement of "
-                f"{spell(pair.gain, 2)} (95 % interval {spell(pair.low, 2)} to "
-                f"{spell(pair.high, 2)}, {count_words(pair.n_splits, 'split')})."
-            )
-        numbers |= {
-            f"{name}_gain": pair.gain,
-            f"{name}_verdict": "helped" if pair.helped else "no clear difference",
-            f"{name}_low": pair.low,
-            f"{name}_high": pair.high,
-        }
-    helped = [PRIORS[name] for name, pair in pairs.items() if pair.helped]
-    value = "No clear difference"
-    if helped:
-        all_helped = len(helped) == len(pairs)
-        value = "Helped" if all_helped else f"{helped[0].capitalize()} helped"
-    note = (
-        "This compares the best cross-validated scores with and without the prior, "
-        f"which favours the prior; {TEST_IT}"
-    )
+def _answer_search_benefit(benefits: Mapping[str, PriorBenefit]) -> Finding:
+    """Both priors, by their strengths, as far as the search tried to do without."""
+    numbers: dict[str, Number] = {"source": "search"}
+    for name, one in benefits.items():
+        values = {"change": one.change, "low": one.low, "high": one.high}
+        numbers |= {f"{name}_{key}": value for key, value in values.items()}
+        numbers |= {f"{name}_verdict": one.verdict, "metric": one.metric}
+    helped = [PRIORS[k] for k, one in benefits.items() if one.verdict == "helped"]
+    value = f"{helped[0].capitalize()} helped" if helped else "No clear difference"
+    value = "Helped" if len(helped) == len(benefits) else value
+    sentences = [one.sentence for one in benefits.values()]
+    note = f"{next(iter(benefits.values())).method} {TEST_IT}"
     return _find("prior", value, " ".join(sentences), note, numbers)
 
 

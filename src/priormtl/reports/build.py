@@ -12,8 +12,8 @@ import csv
 import io
 import os
 from base64 import b64encode
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from html import escape
 from importlib.resources import files
@@ -25,10 +25,12 @@ import numpy as np
 from priormtl._arrays import Array
 from priormtl._files import write_whole
 from priormtl.audits import PriorAudit
-from priormtl.rendering import count_words, in_markdown, join_words
+from priormtl.estimators.summary import INTERCEPT_WORDS, PENALTIES, TIES
+from priormtl.rendering import build_table, count_words, in_markdown, join_words
 from priormtl.rendering import to_json as dump_json
+from priormtl.rendering import to_markdown as lay_out
 from priormtl.reports import answers, tables
-from priormtl.reports.content import Content, Table, spell, spell_label
+from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import (
     GIVEN_ROWS,
     FittedModel,
@@ -187,7 +189,7 @@ def build_content(
         questions.insert(2, answers.answer_levels(fitted))
     return Content(
         spell_label(name_model(fitted) if title is None else title),
-        (*list_facts(fitted), *list_data(scores, source)),
+        list_facts(fitted, scores, source),
         tuple(questions),
         listed,
         tables.cut_block(fitted, kept, listed),
@@ -218,72 +220,51 @@ def name_model(fitted: FittedModel) -> str:
     return f"{design.target} by {names}, {tasks}"
 
 
-def list_data(scores: Scores | None, source: str | None) -> tuple[tuple[str, str], ...]:
-    """Which data were scored, if any were given."""
-    facts = [] if source is None else [("Data", spell_label(source))]
-    if scores is not None and scores.where == GIVEN_ROWS:
-        facts.append(("Rows scored", f"{scores.n_rows:,.10g}"))
-    return tuple(facts)
-
-
-def list_facts(fitted: FittedModel) -> tuple[tuple[str, str], ...]:
-    """Settings of the model as pairs of a label and a text."""
-    summary, learned = fitted.summary, fitted.learned
-    facts = [("Model", summary.model)]
-    if learned.design is not None and learned.design.target is not None:
-        facts.append(("Target", spell_label(learned.design.target)))
-    if learned.data_name is not None:
-        facts.append(("Fitted to", spell_label(learned.data_name)))
+def list_facts(
+    fitted: FittedModel, scores: Scores | None = None, source: str | None = None
+) -> tuple[tuple[str, str], ...]:
+    """Settings of the model, and which data were scored: labels and texts."""
+    summary, learned, design = fitted.summary, fitted.learned, fitted.learned.design
     # Models of several classes show each class of a task as a task.
     K = fitted.n_classes if fitted.n_classes > 2 else 1
-    if np.isfinite(summary.weight):
-        facts.append(("Rows", f"{summary.weight / K:,.10g}"))
-    facts.append(("Tasks", f"{summary.n_tasks // K:,}"))
-    if K > 1:
-        facts.append(("Classes", f"{K}"))
     curves = f", {len(fitted.curves):,} with curves" if fitted.curves else ""
-    facts.append(("Features", f"{len(fitted.shown):,}{curves}"))
     chosen = "" if summary.search is None else " (chosen)"
-    facts += [(one.name, spell(one.value) + chosen) for one in summary.strengths]
+    prior = "none"
+    if {one.kind for one in summary.statements} == {"smooth"}:
+        prior = "smooth curves"
+    elif summary.feature_prior is not None:
+        prior = summary.feature_prior.words
+    share, given = fitted.trees_weight, scores is not None and scores.where
+    facts: dict[str, str | None] = {
+        "Model": summary.model,
+        "Target": None if design is None else design.target,
+        "Fitted to": learned.data_name,
+        "Rows": f"{summary.weight / K:,.10g}" if np.isfinite(summary.weight) else None,
+        "Tasks": f"{summary.n_tasks // K:,}",
+        "Classes": f"{K}" if K > 1 else None,
+        "Features": f"{len(fitted.shown):,}{curves}",
+    }
+    facts |= {one.name: spell(one.value) + chosen for one in summary.strengths}
     if summary.outlier_strength is not None:
-        facts.append(("Outlier strength", spell(summary.outlier_strength)))
-    if summary.penalty is not None:
-        words = {
-            "l21": "ℓ2,1 norm: features enter or leave in all tasks at once",
-            "nuclear": "nuclear norm: tasks share a subspace",
-        }.get(summary.penalty, str(summary.penalty))
-        facts.append(("Penalty", words))
+        facts["Outlier strength"] = spell(summary.outlier_strength)
+    facts["Penalty"] = PENALTIES.get(summary.penalty or "", summary.penalty)
     if learned.model is not None:
-        prior = summary.feature_prior
-        words = "none" if prior is None else spell_label(prior.words)
-        kinds = {one.kind for one in summary.statements}
-        if kinds == {"smooth"}:
-            words = "smooth curves"
-        facts.append(("Feature prior", words))
-    if summary.task_prior is not None:
-        facts.append(("Task prior", spell_label(summary.task_prior)))
-    if summary.ties is not None:
-        couplings = {
-            "uniform": "equal for all features",
-            "adaptive": "estimated for each feature",
-            "given": "weighted by feature",
-        }
-        facts.append(("Task coupling", couplings[summary.ties]))
-    if summary.intercepts is not None:
-        intercepts = {
-            "free": "one per task",
-            "none": "none",
-            "tied": "coupled like the coefficients",
-        }
-        facts.append(("Intercepts", intercepts[summary.intercepts]))
+        facts["Feature prior"] = prior
+    facts["Task prior"] = summary.task_prior
+    facts["Task coupling"] = TIES.get(summary.ties or "")
+    facts["Intercepts"] = INTERCEPT_WORDS.get(summary.intercepts or "")
     if fitted.is_classifier and learned.model is not None:
-        facts.append(("Loss", summary.loss))
-    if fitted.trees_weight is not None:
-        share = f"{fitted.trees_weight:.0%} of predictions, beside the linear model"
-        facts.append(("Boosted trees", share if fitted.trees_weight else "none"))
+        facts["Loss"] = summary.loss
+    if share is not None:
+        words = f"{share:.0%} of predictions, beside the linear model"
+        facts["Boosted trees"] = words if share else "none"
     if learned.model is not None:
-        facts.append(("Standardised", "yes" if summary.standardized else "no"))
-    return tuple(facts)
+        facts["Standardised"] = "yes" if summary.standardized else "no"
+    facts["Data"] = source
+    if scores is not None and given == GIVEN_ROWS:
+        facts["Rows scored"] = f"{scores.n_rows:,.10g}"
+    known = ((label, text) for label, text in facts.items() if text is not None)
+    return tuple((label, spell_label(text)) for label, text in known)
 
 
 # HTML
@@ -413,52 +394,42 @@ def _dump(
 
 def to_markdown(content: Content, rows: int) -> str:
     """All answers, and at most ``rows`` rows of each table."""
-    facts = [f"- {in_markdown(a)}: {in_markdown(b)}" for a, b in content.facts]
     parts = [f"# {in_markdown(content.title)}"]
     for finding in content.findings:
         parts.append(f"## {in_markdown(finding.question)} {in_markdown(finding.value)}")
         parts.append(in_markdown(finding.sentence))
         parts += [f"*{in_markdown(finding.note)}*"] if finding.note else []
+    facts = [f"- {in_markdown(a)}: {in_markdown(b)}" for a, b in content.facts]
     parts += ["## Model", "\n".join(facts)]
+
+    def show(
+        title: str, columns: Mapping[str, Sequence[str | float]], notes: list[str]
+    ) -> None:
+        cells = [
+            [x if isinstance(x, str) else "" if np.isnan(x) else spell(x) for x in row]
+            for row in zip(*(column[:rows] for column in columns.values()), strict=True)
+        ]
+        table = build_table(title, tuple(columns), cells)
+        parts.append(lay_out(replace(table, notes=tuple(filter(None, notes)))).rstrip())
+
     for table in content.tables:
-        parts += _markdown_table(table, rows)
+        more = _more(len(table) + table.left_out - min(rows, len(table)), "rows")
+        columns = {one.label: one.values for one in table.columns}
+        show(table.title, columns, [table.note, more])
     features, tasks = content.block_names
     most_tasks = 12  # columns of Markdown's table of coefficients
     k, t = min(rows, len(features)), min(most_tasks, len(tasks))
-    cells = [[features[i], *content.block.values[i, :t]] for i in range(k)]
-    parts += ["## Coefficients", _grid(["Feature", *tasks[:t]], cells)]
-    parts += _more(len(features) + content.block.features_left_out - k, "features")
-    parts += _more(len(tasks) + content.block.tasks_left_out - t, "tasks")
-    return "\n\n".join(part for part in parts if part) + "\n"
+    block = dict(zip(tasks[:t], content.block.values.T, strict=False))
+    left_out = [
+        _more(len(features) + content.block.features_left_out - k, "features"),
+        _more(len(tasks) + content.block.tasks_left_out - t, "tasks"),
+    ]
+    show("Coefficients", {"Feature": features, **block}, left_out)
+    return "\n\n".join(parts) + "\n"
 
 
-def _markdown_table(table: Table, rows: int) -> Iterator[str]:
-    shown = min(rows, len(table))
-    yield f"## {in_markdown(table.title)}"
-    yield in_markdown(table.note)
-    labels = [column.label for column in table.columns]
-    yield _grid(labels, [[c.values[i] for c in table.columns] for i in range(shown)])
-    yield from _more(len(table) + table.left_out - shown, "rows")
-
-
-def _grid(labels: Sequence[str], rows: Sequence[Sequence[str | float]]) -> str:
-    lines = ["| " + " | ".join(map(in_markdown, labels)) + " |"]
-    lines.append("|" + "---|" * len(labels))
-    for row in rows:
-        cells = [
-            in_markdown(value)
-            if isinstance(value, str)
-            else ""
-            if np.isnan(value)
-            else spell(float(value))
-            for value in row
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines)
-
-
-def _more(n: int, noun: str) -> list[str]:
-    return [f"… and {n:,} more {noun}."] if n > 0 else []
+def _more(n: int, noun: str) -> str:
+    return f"… and {n:,} more {noun}." if n > 0 else ""
 
 
 # All coefficients

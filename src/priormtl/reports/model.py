@@ -64,7 +64,13 @@ class FittedModel:
             learned = model.fitted_.by_class()
             return replace(known, learned=learned, pipeline=model)
         learned = read_fitted(model).by_class()
-        summary = _summarize(model)
+        summary = summarize_model(model)
+        if isinstance(model, LinearMultiTask) and (
+            isinstance(model, RegressorMixin) or model.fitted_.crossed is not None
+        ):
+            # Intervals, unless the model is too large or has another penalty.
+            with suppress(ValueError, np.linalg.LinAlgError):
+                summary = model.summary(0.95)
         return cls(
             model,
             learned,
@@ -210,16 +216,6 @@ class FittedModel:
         return self.shown[np.argsort(-self.sizes[self.shown], kind="stable")]
 
 
-def _summarize(model: object) -> ModelSummary:
-    """Summary, with intervals where the statistics of the fit are at hand."""
-    if isinstance(model, LinearMultiTask) and (
-        isinstance(model, RegressorMixin) or model.fitted_.crossed is not None
-    ):
-        with suppress(ValueError, np.linalg.LinAlgError):  # too large, other penalties
-            return model.summary(0.95)
-    return summarize_model(model)
-
-
 def row_norms(rows: Array) -> Array:
     """Euclidean norms that neither overflow nor underflow."""
     with np.errstate(over="ignore"):
@@ -297,24 +293,29 @@ def score_training(fitted: FittedModel) -> Scores | None:
 
 def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Scores:
     """Scores on rows with known targets: R² of numbers, AUC of classes."""
-    model, m = fitted.model, len(fitted.tasks)
-    given = {"task": task}
-    if fitted.pipeline is not None:
-        model, given = fitted.pipeline, {}
-    predict = model.decision_function if fitted.is_classifier else model.predict
-    scores = np.asarray(predict(X, **given), dtype=np.float64)
-    model = fitted.model  # whose task column the table has, too
-    codes: Index | None = None
-    if fitted.n_classes > 2:
-        return _score_classes(fitted, scores, X, y, task)
-    if scores.ndim == 1:
+    model, m, K = fitted.model, len(fitted.tasks), fitted.n_classes
+    pipeline, classify = fitted.pipeline, fitted.is_classifier
+    given = {"task": task} if pipeline is None else {}
+    predictor = model if pipeline is None else pipeline
+    predict = predictor.decision_function if classify else predictor.predict
+    raw = scores = np.asarray(predict(X, **given), dtype=np.float64)
+    n, codes = len(scores), None
+    if scores.ndim == 1 or K > 2:
         _, labels = model._split_task(X, task)
-        n = len(scores)
         codes = np.zeros(n, dtype=np.intp)
         if labels is not None:
             # Tasks that the fit has not seen count for the score over all rows only.
             codes = np.minimum(place_labels(labels, model.tasks_.tolist(), n)[0], m)
-    target = _targets(fitted, y, None if codes is None else codes % m)
+    if K > 2:
+        # Each class of a task against the others, by log-odds.
+        classes = _class_codes(fitted, y, n)
+        logs = log_softmax(scores, axis=1)
+        scores = logs - np.log(-np.expm1(np.minimum(logs, -1e-15)))
+        target = 2.0 * np.equal.outer(classes, np.arange(K)) - 1.0
+        columns = np.minimum(codes[:, np.newaxis] * K + np.arange(K), m)
+    else:
+        target = _targets(fitted, y, None if codes is None else codes % m)
+        columns = np.arange(m) if codes is None else codes
     if target.shape != scores.shape:
         raise ValueError(
             f"y must have one target per prediction: got shape {target.shape} for "
@@ -323,72 +324,54 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
     known = ~np.isnan(target)
     if not known.any():
         raise ValueError("y must hold at least one measured target: all are missing.")
-    columns = np.arange(m) if codes is None else codes
     code = np.broadcast_to(columns, scores.shape)[known]
     target, scores = target[known], scores[known]
     counts = np.bincount(code, minlength=m).astype(np.float64)
     rows, new_rows = counts[:m], float(counts[m:].sum())
-    seen = code < m
-    if fitted.is_classifier:
-        positive = target > 0
-        parts = scores[seen], positive[seen], code[seen]
-        areas = task_aucs(*parts, np.ones(len(parts[0])), m)
-        right = np.bincount(code, (scores > 0) == positive, m)[:m]
-        defined = areas[~np.isnan(areas)]
-        mean = float(defined.mean()) if defined.size else float("nan")
-        shares = _ratio(right, rows)
-        found = Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
-        found = replace(found, new_rows=new_rows)
-        one = np.zeros(len(code), dtype=np.intp)
-        [pooled] = task_aucs(scores, positive, one, np.ones(len(positive)), 1)
-        found = replace(found, pooled=None if np.isnan(pooled) else float(pooled))
-        if fitted.learned.loss != "logistic":
-            return found
-        return replace(found, reliability=Reliability.of_scores(scores, target))
-    centre = _ratio(np.bincount(code, target, m), counts)
-    spread = np.bincount(code, (target - centre[code]) ** 2, m)[:m]
-    errors = np.bincount(code, (target - scores) ** 2, m)[:m]
-    total = float(np.sum((target - target.mean()) ** 2))
-    whole = float(np.sum((target - scores) ** 2))
-    found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
-    reliability = Reliability.of(scores, target)
-    return replace(found, reliability=reliability, new_rows=new_rows)
+    if not classify:
+        centre = _ratio(np.bincount(code, target, m), counts)
+        spread = np.bincount(code, (target - centre[code]) ** 2, m)[:m]
+        errors = np.bincount(code, (target - scores) ** 2, m)[:m]
+        total = float(np.sum((target - target.mean()) ** 2))
+        whole = float(np.sum((target - scores) ** 2))
+        found = _r2_scores(GIVEN_ROWS, rows, errors, spread, total, whole)
+        reliability = Reliability.of(scores, target)
+        return replace(found, reliability=reliability, new_rows=new_rows)
+
+    positive, seen, weight = target > 0, code < m, np.ones(len(code))
+    areas = task_aucs(scores[seen], positive[seen], code[seen], weight[seen], m)
+    right = np.bincount(code, (scores > 0) == positive, m)[:m]
+    defined = areas[~np.isnan(areas)]
+    mean = float(defined.mean()) if defined.size else float("nan")
+    shares = _ratio(right, rows)
+    found = Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
+    if K > 2:
+        reliability = Reliability.of_scores(raw, classes.astype(np.float64))
+        return replace(found, reliability=reliability, new_rows=new_rows / K)
+    [pooled] = task_aucs(scores, positive, np.zeros_like(code), weight, 1)
+    logistic = fitted.learned.loss == "logistic"
+    return replace(
+        found,
+        new_rows=new_rows,
+        pooled=None if np.isnan(pooled) else float(pooled),
+        reliability=Reliability.of_scores(scores, target) if logistic else None,
+    )
 
 
-def _score_classes(
-    fitted: FittedModel, scores: Array, X: object, y: object, task: object
-) -> Scores:
-    """Scores of K > 2 classes (n, K), each of a task against the others."""
-    model, (n, K), m = fitted.model, scores.shape, len(fitted.tasks)
-    labels = np.ravel(model._check_targets(y))
+def _class_codes(fitted: FittedModel, y: object, n: int) -> Index:
+    """Number of the class of each row (n,), of more than two."""
+    labels = np.ravel(fitted.model._check_targets(y))
     if len(labels) != n:
         raise ValueError(
             f"y must have one target per prediction: got {len(labels)} for {n} rows."
         )
-    codes = np.searchsorted(model.classes_, labels).clip(max=K - 1)
-    strange = np.flatnonzero(np.asarray(model.classes_)[codes] != labels)
+    classes = np.asarray(fitted.model.classes_)
+    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+    strange = np.flatnonzero(classes[codes] != labels)
     if len(strange):
         found = labels[strange].tolist()[0]
         raise ValueError(f"y must hold classes known to the model: got {found!r}.")
-    _, names = model._split_task(X, task)
-    own = np.zeros(n, dtype=np.intp)
-    if names is not None:
-        own = place_labels(names, model.tasks_.tolist(), n)[0]
-    # Unseen tasks count for no task; log-odds against all other classes.
-    code = np.minimum(own[:, np.newaxis] * K + np.arange(K), m).ravel()
-    logs = log_softmax(scores, axis=1)
-    odds = (logs - np.log(-np.expm1(np.minimum(logs, -1e-15)))).ravel()
-    positive = np.equal.outer(codes, np.arange(K)).ravel()
-    seen, counts = code < m, np.bincount(code, minlength=m)[:m].astype(np.float64)
-    areas = task_aucs(odds[seen], positive[seen], code[seen], np.ones(seen.sum()), m)
-    right = np.bincount(code, (odds > 0) == positive, m + 1)[:m]
-    defined = areas[~np.isnan(areas)]
-    mean = float(defined.mean()) if defined.size else float("nan")
-    shares = _ratio(right, counts)
-    known = Scores("AUC", GIVEN_ROWS, counts, areas, mean, "Accuracy", shares)
-    new_rows, codes = float(np.count_nonzero(~seen)) / K, codes.astype(np.float64)
-    reliability = Reliability.of_scores(scores, codes)
-    return replace(known, reliability=reliability, new_rows=new_rows)
+    return codes
 
 
 def _targets(fitted: FittedModel, y: object, codes: Index | None) -> Array:

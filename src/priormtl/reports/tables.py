@@ -47,32 +47,33 @@ RELATION_NOTE = (
 
 def feature_table(fitted: FittedModel) -> Table:
     """One row per feature, largest first; curves belong to that of their column."""
-    coef, rows = fitted.shown_coef, fitted.ranking
-    columns = [Column("feature", "Feature", tuple(fitted.label(j) for j in rows))]
+    coef, rows, summary = fitted.shown_coef, fitted.ranking, fitted.summary
+    numbers: list[tuple[str, str, Array]] = []
+    note = feature_note(fitted)
     if fitted.scale is not None:
-        columns.append(Column("size", "Size", fitted.sizes[rows]))
-    straight = 1e-3  # share of a curve that is none
+        numbers.append(("size", "Size", fitted.sizes))
     if fitted.curves:
+        straight = 1e-3  # share of a curve that is none
         whole = np.where(fitted.sizes > 0, fitted.sizes, 1.0)
         bent = (fitted.parts[1] / whole) ** 2
-        bent[bent < straight] = 0.0
-        columns.append(Column("curve", "Share of curve", bent[rows]))
+        numbers.append(("curve", "Share of curve", np.where(bent < straight, 0, bent)))
+        note += (
+            " Curves count for the size of their column; mean, min and max are those "
+            "of its straight part, or of the size of a periodic curve."
+        )
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
-    numbers = [("norm", "Norm", fitted.norms), ("mean", "Mean", mean)]
-    known = {one.name: one for one in fitted.summary.features}
-    if any(one.error is not None for one in known.values()):
+    numbers += [("norm", "Norm", fitted.norms), ("mean", "Mean", mean)]
+    known = {one.name: one for one in summary.features if one.error is not None}
+    if known:
         ends = np.full((3, len(fitted.features)), np.nan)
-        for j, name in enumerate(fitted.summary.feature_names):
+        for j, name in enumerate(summary.feature_names):
             if name in known and fitted.label(j) == fitted.features[j]:
                 one = known[name]
-                ends[:, j] = [one.lower, one.upper, one.between or np.nan]
-                ends[2, j] = 0.0 if one.between == 0 else ends[2, j]
-        numbers += [
-            ("mean_low", "From", ends[0]),
-            ("mean_high", "To", ends[1]),
-            ("between", "Between tasks", ends[2]),
-        ]
+                between = np.nan if one.between is None else one.between
+                ends[:, j] = [one.lower, one.upper, between]
+        heads = ("mean_low", "From"), ("mean_high", "To"), ("between", "Between tasks")
+        numbers += [(*head, end) for head, end in zip(heads, ends, strict=True)]
     numbers += [
         ("min", "Min", coef.min(axis=0)),
         ("max", "Max", coef.max(axis=0)),
@@ -81,20 +82,15 @@ def feature_table(fitted: FittedModel) -> Table:
     ]
     if fitted.scale is not None:
         numbers.append(("unit", "Deviation", fitted.scale))
-    columns += [Column(name, label, values[rows]) for name, label, values in numbers]
-    note = feature_note(fitted)
-    if fitted.curves:
+    if summary.errors is not None and summary.level is not None:
         note += (
-            " Curves count for the size of their column; mean, min and max are those "
-            "of its straight part, or of the size of a periodic curve."
+            f" From and To: {100 * summary.level:g} % interval of the effect that "
+            f"tasks share ({summary.errors}). Between tasks: standard deviation of the "
+            "coefficients, by REML."
         )
-    if fitted.summary.errors is not None and fitted.summary.level is not None:
-        note += (
-            f" From and To: {100 * fitted.summary.level:g} % interval of the effect "
-            f"that tasks share ({fitted.summary.errors}). Between tasks: standard "
-            "deviation of the coefficients, by REML."
-        )
-    return Table("features", "Features", tuple(columns), note)
+    labels = Column("feature", "Feature", tuple(fitted.label(j) for j in rows))
+    columns = (Column(name, label, values[rows]) for name, label, values in numbers)
+    return Table("features", "Features", (labels, *columns), note)
 
 
 def feature_note(fitted: FittedModel) -> str:
@@ -119,40 +115,37 @@ def sign_agreement(coef: Array) -> Array:
 
 def task_table(fitted: FittedModel, scores: Scores | None) -> Table:
     """One row per task, in the model's order."""
-    known = fitted.summary.tasks
-    columns = [
-        Column("task", "Task", fitted.tasks),
-        Column.of("intercept", "Intercept", [one.intercept for one in known]),
-        Column("norm", "Norm", row_norms(fitted.coef)),
-        Column("distance", "Distance", fitted.distances),
-    ]
+    known, summary = fitted.summary.tasks, fitted.summary
     note = "Distance is that of a task's coefficients from those of the median task."
+    columns = [Column("task", "Task", fitted.tasks)]
     if all(one.effect is not None for one in known):
-        effects = [Column.of("effect", "Effect", [one.effect for one in known])]
+        columns.append(Column.of("effect", "Effect", [one.effect for one in known]))
         note += (
             " Effect is the prediction at average features, minus the mean of all tasks"
         )
         if all(one.error is not None for one in known):
-            effects += [
+            columns += [
                 Column.of("effect_low", "From", [one.lower for one in known]),
                 Column.of("effect_high", "To", [one.upper for one in known]),
             ]
-            level = 100 * (fitted.summary.level or 0.0)
-            note += f", with {level:g} % intervals ({fitted.summary.errors})"
-        columns[1:1] = effects
+            level = 100 * (summary.level or 0.0)
+            note += f", with {level:g} % intervals ({summary.errors})"
         note += "."
+    columns += [
+        Column.of("intercept", "Intercept", [one.intercept for one in known]),
+        Column("norm", "Norm", row_norms(fitted.coef)),
+        Column("distance", "Distance", fitted.distances),
+    ]
     rows = np.array([one.weight for one in known], dtype=np.float64)
-    if scores is not None:
-        rows = scores.rows
+    rows = rows if scores is None else scores.rows
     if not np.isnan(rows).all():
         columns.append(Column("rows", "Rows", rows))
     if scores is not None:
         columns.append(Column("score", scores.metric, scores.by_task))
-        if scores.second_by_task is not None:
-            second = Column("second", scores.second_metric, scores.second_by_task)
-            columns.append(second)
+        if (second := scores.second_by_task) is not None:
+            columns.append(Column("second", scores.second_metric, second))
         note += f" Scores are those on {scores.where}."
-    if (own := fitted.summary.own_coef) is not None:
+    if (own := summary.own_coef) is not None:
         columns.append(Column("own", "Task-specific norm", row_norms(own)))
     return Table("tasks", "Tasks", tuple(columns), note)
 
@@ -170,25 +163,29 @@ def curve_table(fitted: FittedModel) -> Table | None:
         rows.append(np.column_stack(parts))
         names += [spell_label(effect.column)] * len(mean)
         words += spell_grid(effect)
-    numbers = np.concatenate(rows).T
-    columns = [
+    texts = (
         Column("column", "Column", tuple(names)),
-        Column("words", "Value", tuple(words)),
-        Column("value", "As a number", numbers[0]),
-        Column("effect", "Effect", numbers[1]),
-        Column("low", "From", numbers[2]),
-        Column("high", "To", numbers[3]),
-        Column("least", "Least task", numbers[4]),
-        Column("most", "Largest task", numbers[5]),
+        Column("words", "Value", (*words,)),
+    )
+    heads = {
+        "value": "As a number",
+        "effect": "Effect",
+        "low": "From",
+        "high": "To",
+        "least": "Least task",
+        "most": "Largest task",
+    }
+    numbers = [
+        Column(name, label, values)
+        for (name, label), values in zip(heads.items(), np.vstack(rows).T, strict=True)
+        if not np.isnan(values).all()
     ]
-    if np.isnan(numbers[2]).all():
-        columns = [column for column in columns if column.name not in ("low", "high")]
     note = (
         "Effect of each column over its values, mean of all tasks and range over "
         "tasks; zero on average over the training rows. From and To are two standard "
         "errors away. Other columns stay as they are."
     )
-    return Table("curves", "Curves", tuple(columns), note)
+    return Table("curves", "Curves", (*texts, *numbers), note)
 
 
 def spell_grid(effect: ColumnEffect) -> list[str]:
@@ -207,17 +204,15 @@ def level_table(fitted: FittedModel) -> Table | None:
     levels = rank_levels(fitted.summary.levels)
     if not levels:
         return None
-    columns = [
+    columns = (
         Column.of("level", "Level", [str(one.level) for one in levels]),
         Column.of("column", "Column", [one.column for one in levels]),
-    ]
-    numbers = (
         Column.of("effect", "Effect", [one.effect for one in levels]),
         Column.of("effect_low", "From", [one.lower for one in levels]),
         Column.of("effect_high", "To", [one.upper for one in levels]),
         Column.of("error", "Standard error", [one.error for one in levels]),
     )
-    columns += [one for one in numbers if not np.isnan(one.values).all()]
+    known = [one for one in columns if one.is_text or not np.isnan(one.values).all()]
     spreads = [
         f"{spell(one.sd, 3)} for {count_words(one.levels, 'level')} of {one.column}"
         for one in fitted.summary.crossed
@@ -229,7 +224,7 @@ def level_table(fitted: FittedModel) -> Table | None:
     )
     if fitted.summary.is_stochastic:
         note += " The likelihood was estimated by random probes."
-    return Table("levels", "Levels that stand out", tuple(columns), note)
+    return Table("levels", "Levels that stand out", tuple(known), note)
 
 
 def calibration_table(known: Reliability | None, where: str) -> Table | None:
@@ -237,40 +232,36 @@ def calibration_table(known: Reliability | None, where: str) -> Table | None:
     if known is None or not known.rows.size:
         return None
     several, n_parts = known.rows.ndim == 2, known.rows.shape[-1]
-    numbers = np.tile(np.arange(1.0, n_parts + 1.0), known.rows.size // n_parts)
+    n_classes = known.rows.size // n_parts
     # Parts of the first class, then those of the next.
     known = Reliability(*map(np.ravel, known))
-    columns = [Column("part", "Part", numbers), Column("rows", "Rows", known.rows)]
-    if several:
-        own = np.repeat(np.arange(1.0, len(numbers) // n_parts + 1.0), n_parts)
-        columns.insert(0, Column("class", "Class", own))
+    parts = np.tile(np.arange(1.0, n_parts + 1.0), n_classes)
+    own = np.repeat(np.arange(1.0, n_classes + 1.0), n_parts)
+    columns = [Column("class", "Class", own)] if several else []
+    columns += [Column("part", "Part", parts), Column("rows", "Rows", known.rows)]
     loss = float(known.log_loss[0])
     if np.isnan(loss):
-        columns += [
-            Column("predicted", "Mean prediction", known.predicted),
-            Column("actual", "Mean target", known.actual),
-            Column("low", "Residuals, 5 %", known.low),
-            Column("high", "95 %", known.high),
-        ]
+        heads = ("Mean prediction", "Mean target")
         note = (
             f"Rows ({where}) in ten parts by their prediction. In a good model means "
             "of predictions and targets agree, and residuals lie about zero. Lines "
             "span nine of ten targets."
         )
     else:
-        columns += [
-            Column("predicted", "Mean probability", known.predicted),
-            Column(
-                "actual",
-                f"Share of {'the' if several else 'second'} class",
-                known.actual,
-            ),
-        ]
+        share = f"Share of {'the' if several else 'second'} class"
+        heads = ("Mean probability", share)
         what = "each class, by its number" if several else "the second class"
         note = (
             f"Reliability: rows ({where}) in ten parts by their probability, which "
             f"should be the share of rows of {what}. Log-loss {loss:.4g}."
         )
+    columns += [
+        Column("predicted", heads[0], known.predicted),
+        Column("actual", heads[1], known.actual),
+    ]
+    if np.isnan(loss):
+        columns.append(Column("low", "Residuals, 5 %", known.low))
+        columns.append(Column("high", "95 %", known.high))
     return Table("calibration", "Predicted and actual", tuple(columns), note)
 
 
@@ -370,29 +361,22 @@ def structure_table(search: SearchSummary) -> Table | None:
 
 def search_table(search: SearchSummary) -> Table | None:
     """One row per candidate, best first; None where only structures were tried."""
-    several = any(len(np.unique(part)) > 1 for part in search.strengths.values())
-    if not several and len(set(search.structures)) > 1:
+    several = len(set(search.structures)) > 1
+    if several and all(len(np.unique(x)) == 1 for x in search.strengths.values()):
         return None
-    means = search.means
-    columns = []
-    if len(set(search.structures)) > 1:
-        columns.append(Column("structure", "Structure", search.structures))
-    columns += [
-        Column(name, name.replace("_", " "), values)
-        for name, values in search.strengths.items()
-    ]
-    known = ~np.isnan(search.scores)
-    number = np.maximum(known.sum(axis=1), 1)
+    means, known = search.means, ~np.isnan(search.scores)
     squares = np.where(known, (search.scores - means[:, np.newaxis]) ** 2, 0.0)
-    spread = np.sqrt(squares.sum(axis=1) / number)
+    spread = np.sqrt(squares.sum(axis=1) / np.maximum(known.sum(axis=1), 1))
     chosen = tuple("yes" if i == search.best else "" for i in range(len(means)))
-    columns += [
+    columns = (
+        *([Column("structure", "Structure", search.structures)] if several else []),
+        *(Column(k, k.replace("_", " "), x) for k, x in search.strengths.items()),
         Column("score", search.metric.capitalize(), means),
         Column("sd", "Standard deviation", np.where(known.any(axis=1), spread, np.nan)),
         Column("chosen", "Chosen", chosen),
-    ]
+    )
     note = "Mean score of every candidate over the held-out splits."
-    table = Table("search", "Strengths tried", tuple(columns), note)
+    table = Table("search", "Strengths tried", columns, note)
     return table.take(np.argsort(means if search.is_error else -means, kind="stable"))
 
 
@@ -401,14 +385,13 @@ def search_table(search: SearchSummary) -> Table | None:
 
 def pick_rows(table: Table) -> Index:
     """As many rows from the top as fit on the page."""
-    return np.arange(_count_within(_row_bytes(table), TABLE_BYTES[table.name]))
+    return np.arange(_count_within(table, _row_bytes(table)))
 
 
 def pick_tasks(table: Table) -> Index:
     """All tasks, or those farthest from the others; in their order."""
     by_distance = np.argsort(-np.asarray(table["distance"]), kind="stable")
-    costs = _row_bytes(table)[by_distance]
-    return np.sort(by_distance[: _count_within(costs, TABLE_BYTES[table.name])])
+    return np.sort(by_distance[: _count_within(table, _row_bytes(table)[by_distance])])
 
 
 def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Block:
@@ -423,8 +406,9 @@ def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Blo
     return Block(values, gone, len(fitted.tasks) - len(tasks))
 
 
-def _count_within(costs: Array, budget: int) -> int:
-    """At least one, so that no list is empty."""
+def _count_within(table: Table, costs: Array) -> int:
+    """Number of rows within the table's share of the page; at least one."""
+    budget = TABLE_BYTES[table.name]
     return max(1, int(np.searchsorted(np.cumsum(costs), budget, side="right")))
 
 
