@@ -841,13 +841,10 @@ def audit_cases() -> Iterator[Case]:
             answer[f"{name} p"] = row.p_value
             verdicts = ("agrees", "disagrees", "cannot be judged")
             answer[f"{name} verdict"] = verdicts.index(row.verdict)
-        for name in ("helped", "helped_tuned"):
-            benefit = getattr(found, name)
-            if benefit is None:
-                continue
+        if found.helped is not None:
             numeric = ("with_prior", "without_prior", "change", "low", "high")
             for field in (*numeric, "p_value", "lams_with", "lams_without"):
-                answer[f"{name} {field}"] = getattr(benefit, field)
+                answer[f"helped {field}"] = getattr(found.helped, field)
         return answer
 
     wrong = pairs() + FeaturePrior.similar([(0, 2), (4, 5)])

@@ -157,7 +157,6 @@ def audit_of(**settings):
     told = {
         "relations": (SimpleNamespace(**relation),),
         "helped": SimpleNamespace(**helped),
-        "helped_tuned": None,
         "reason": None,
         "disagreeing": (SimpleNamespace(**relation),),
     }

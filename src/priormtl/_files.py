@@ -76,21 +76,17 @@ def remove_leftovers(folder: Path) -> None:
     """Remove temporary files of processes that were killed, but not of living ones."""
     for path in folder.glob(f"{PREFIX}*"):
         number = path.name.removeprefix(PREFIX).split("-")[0]
-        if number.isdigit() and not _lives(int(number)):
+        if not number.isdigit():
+            continue
+        try:
+            os.kill(int(number), 0)
+        except PermissionError:  # somebody else's, which lives
+            continue
+        except ProcessLookupError:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
-
-
-def _lives(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass  # somebody else's
-    return True
 
 
 def _umask() -> int:

@@ -131,14 +131,17 @@ def _read(
         header.pop("digest", None)
         for name, entry in header.items():
             _check_entry(name, entry, body)
+        # Arrays must follow one another from the first byte to the last.
         places = {name: entry["data_offsets"] for name, entry in header.items()}
-        _refuse_overlap(list(places.values()), body)
+        ends = [0, *(end for _, end in sorted(places.values()))]
+        if [begin for begin, _ in sorted(places.values())] + [body] != ends:
+            raise ModelFileError("its arrays do not fill the file.")
         for name in sorted(header, key=places.__getitem__):
             array = np.empty(header[name]["shape"], DTYPES[header[name]["dtype"]])
             content = array.reshape(-1).view(np.uint8)
             if file.readinto(content) < len(content):  # type: ignore[attr-defined]
                 raise ModelFileError("the file was cut off while it was read.")
-            digest.update(content)
+            digest.update(content.data)
             body -= len(content)
             arrays[name] = array
     except ModelFileError as error:
@@ -192,17 +195,6 @@ def _check_entry(name: str, entry: object, size: int) -> None:
         raise ModelFileError(f"array {name!r} has an impossible shape or place.")
 
 
-def _refuse_overlap(places: list[list[int]], size: int) -> None:
-    """Arrays must follow one another from the first byte to the last."""
-    end = 0
-    for begin, stop in sorted(places):
-        if begin != end:
-            raise ModelFileError("its arrays do not fill the file.")
-        end = stop
-    if end != size:
-        raise ModelFileError("its arrays do not fill the file.")
-
-
 def _are_sizes(values: object) -> bool:
     return (
         isinstance(values, list)
@@ -211,7 +203,7 @@ def _are_sizes(values: object) -> bool:
     )
 
 
-def _new_digest() -> Any:
+def _new_digest() -> blake2b:
     return blake2b(digest_size=DIGEST_BYTES, person=b"priormtl")
 
 

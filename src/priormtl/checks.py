@@ -1,9 +1,9 @@
 """Checks of what users set, in one wording: name, what it must be, what came."""
 
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from math import inf
 from numbers import Integral, Real
-from typing import TypeGuard
 
 import numpy as np
 
@@ -13,25 +13,37 @@ from priormtl.exceptions import suggest
 TIES = ("uniform", "adaptive")
 
 
+def _check_real(
+    name: str, value: object, what: str, is_valid: Callable[[float], bool]
+) -> float:
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    if not number or not is_valid(float(value)):  # type: ignore[arg-type]
+        raise ValueError(f"{name} must be {what}: got {value!r}.")
+    return float(value)  # type: ignore[arg-type]
+
+
+def _check_list(values: object, words: str) -> Collection[object]:
+    listed = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(listed, Collection) or isinstance(listed, str) or not len(listed):
+        raise ValueError(f"{words}: got {values!r}.")
+    return listed
+
+
 def check_strength(name: str, value: object) -> float:
     """Finite number, at least zero."""
-    if not _is_real(value) or not np.isfinite(value) or value < 0:
-        raise ValueError(f"{name} must be a finite number, at least 0: got {value!r}.")
-    return float(value)
+    return _check_real(
+        name, value, "a finite number, at least 0", lambda v: 0 <= v < inf
+    )
 
 
 def check_positive(name: str, value: object) -> float:
     """Finite number above zero."""
-    if not _is_real(value) or not np.isfinite(value) or value <= 0:
-        raise ValueError(f"{name} must be a finite number above 0: got {value!r}.")
-    return float(value)
+    return _check_real(name, value, "a finite number above 0", lambda v: 0 < v < inf)
 
 
 def check_strengths(name: str, values: object) -> Array:
     """Several strengths, at least one."""
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    if not isinstance(listed, Collection) or isinstance(listed, str) or not len(listed):
-        raise ValueError(f"{name} must list at least one strength: got {values!r}.")
+    listed = _check_list(values, f"{name} must list at least one strength")
     return np.array([check_strength(f"every one of {name}", v) for v in listed])
 
 
@@ -49,9 +61,7 @@ def check_jobs(value: object) -> int:
 
 def check_tolerance(value: object) -> float:
     """Positive number."""
-    if not _is_real(value) or not value > 0:
-        raise ValueError(f"tol must be a positive number: got {value!r}.")
-    return float(value)
+    return _check_real("tol", value, "a positive number", lambda v: v > 0)
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
@@ -123,28 +133,17 @@ def check_ties(value: object, d: int) -> Array | str | None:
     return weights
 
 
-def _is_real(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real) and not isinstance(value, bool)
-
-
 def check_outlier_strength(name: str, value: object) -> float:
     """Positive number; infinity means no outliers."""
-    if not _is_real(value) or not value > 0:
-        raise ValueError(
-            f"{name} must be a positive number, or inf for no outliers: got {value!r}."
-        )
-    return float(value)
+    words = "a positive number, or inf for no outliers"
+    return _check_real(name, value, words, lambda v: v > 0)
 
 
 def check_outlier_strengths(values: object) -> Array | None:
     """Several strengths, at least one; None: those that the data suggest."""
     if values is None:
         return None
-    listed = values.tolist() if isinstance(values, np.ndarray) else values
-    if not isinstance(listed, Collection) or isinstance(listed, str) or not len(listed):
-        raise ValueError(
-            f"outlier_strengths must be None or list at least one: got {values!r}."
-        )
+    listed = _check_list(values, "outlier_strengths must be None or list at least one")
     name = "every one of outlier_strengths"
     return np.array([check_outlier_strength(name, value) for value in listed])
 

@@ -61,6 +61,11 @@ class Certificate(NamedTuple):
     gap: float  # the optimum is lower by this, at most
     n_iter: int
 
+    @property
+    def relative(self) -> float:
+        """Gap over objective."""
+        return self.gap / self.objective if self.objective > 0 else self.gap
+
 
 class KnownErrors(NamedTuple):
     """A ``find_errors`` that has nothing to find."""

@@ -12,10 +12,10 @@ n_test/(n_test + n_train) between splits, the expected overlap of their test set
 
 from collections.abc import Hashable, Sequence
 from math import inf, sqrt
-from typing import Any, Literal, NamedTuple, Self
+from typing import Literal, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import log_softmax, stdtr, stdtrit
 
 from priormtl._arrays import Array, Index
@@ -23,7 +23,7 @@ from priormtl._arrays import Array, Index
 LEVEL = 0.95  # coverage of intervals
 
 Average = Literal["pooled", "tasks"] | None
-Labels = Sequence[Hashable] | NDArray[Any]
+Labels = Sequence[Hashable] | np.ndarray
 
 
 class Reliability(NamedTuple):

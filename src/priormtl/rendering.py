@@ -68,7 +68,7 @@ class Table:
 def build_table(
     title: str,
     columns: Sequence[str],
-    rows: Sequence[Sequence[Any]],
+    rows: Sequence[Sequence[object]],
     *,
     most: int | None = None,
     what: str = "rows",
@@ -286,11 +286,14 @@ def to_html(table: Table) -> str:
     )
     body = ""
     for row in table.rows:
-        cells = "".join(
-            f"<td{kind}>{_html_cell(cell)}</td>"
-            for cell, kind in zip(row.cells, kinds[1:], strict=True)
-        )
-        body += f'<tr><th scope="row">{escape(row.label)}</th>{cells}</tr>\n'
+        body += f'<tr><th scope="row">{escape(row.label)}</th>'
+        for cell, kind in zip(row.cells, kinds[1:], strict=True):
+            text = escape(cell.text)
+            strong = f"<strong>{text}</strong>" if cell.bold else text
+            asides = [f'<span class="aside">{escape(x)}</span>' for x in _asides(cell)]
+            shown = " ".join([strong + escape(cell.mark), *asides])
+            body += f"<td{kind}>{shown}</td>"
+        body += "</tr>\n"
     items = "".join(f"<li>{escape(note)}</li>" for note in table.notes)
     notes = f'<ul class="notes">{items}</ul>' if items else ""
     return (
@@ -315,13 +318,6 @@ def to_html_page(title: str, tables: Iterable[Table]) -> str:
         f"<title>{escape(title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
         f"<main>\n<h1>{escape(title)}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
-
-
-def _html_cell(cell: Cell) -> str:
-    text = escape(cell.text)
-    strong = f"<strong>{text}</strong>" if cell.bold else text
-    asides = [f'<span class="aside">{escape(aside)}</span>' for aside in _asides(cell)]
-    return " ".join([strong + escape(cell.mark), *asides])
 
 
 # LaTeX
@@ -377,7 +373,6 @@ GREEK_MATHS = _commands(
         "ΣΥΦΨΩ": "Sigma Upsilon Phi Psi Omega",
     }
 )
-RAISED = {"<super>": "^", "<sub>": "_"}
 PARTED = "\N{NULL}"
 LATEX = {
     **LATEX_TEXT,
@@ -405,11 +400,12 @@ def in_latex(text: str) -> str:
 def _raise(sign: str) -> str:
     """Superscripts and subscripts such as ¹ and ₂; other characters as they are."""
     place, _, base = decomposition(sign).partition(" ")
-    if place not in RAISED or " " in base:
+    raised = {"<super>": "^", "<sub>": "_"}.get(place)
+    if raised is None or " " in base:
         return sign
     plain = chr(int(base, 16))
     inner = LATEX_MATHS.get(plain, plain)
-    return rf"\ensuremath{{{RAISED[place]}{{{inner}}}}}" if inner.isascii() else sign
+    return rf"\ensuremath{{{raised}{{{inner}}}}}" if inner.isascii() else sign
 
 
 def to_latex(table: Table) -> str:
@@ -467,7 +463,9 @@ def _latex_line(cells: Iterable[str]) -> str:
 # JSON
 
 
-def to_json(value: object, **layout: Any) -> str:
+def to_json(
+    value: object, *, ensure_ascii: bool = True, indent: int | None = None
+) -> str:
     """Write plain values and arrays as JSON; NaN and infinity become null.
 
     Examples
@@ -475,7 +473,8 @@ def to_json(value: object, **layout: Any) -> str:
     >>> to_json({"gap": float("inf"), "scores": [0.5, float("nan")]})
     '{"gap": null, "scores": [0.5, null]}'
     """
-    return json.dumps(_without_nan(value), allow_nan=False, **layout)
+    plain = _without_nan(value)
+    return json.dumps(plain, allow_nan=False, ensure_ascii=ensure_ascii, indent=indent)
 
 
 def _without_nan(value: object) -> Any:

@@ -7,6 +7,7 @@ arrays of its ``Fitted`` value; see ``priormtl.fitted``.
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from numbers import Integral
 
@@ -83,7 +84,14 @@ of tabular_model
             "you trust."
         )
     check_is_fitted(linear)
-    arrays = _with_errors(linear, fitted or linear.fitted_).to_arrays()
+    fitted = fitted or linear.fitted_
+    m, d = fitted.shape
+    if fitted.errors is None and m * (d + 1) ** 3 <= MOST_STEPS:
+        # Standard errors that are quickly found, so that summaries have them; classes,
+        # few rows and other penalties may have none.
+        with suppress(ValueError, np.linalg.LinAlgError):
+            fitted = fitted.with_errors(linear._errors(0.5))
+    arrays = fitted.to_arrays()
     settings = {
         "class": name,
         "params": _plain_params(linear),
@@ -128,17 +136,6 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
         raise ModelFileError(
             f"{path} does not hold a model that this version can read ({error})."
         ) from None
-
-
-def _with_errors(model: LinearMultiTask, fitted: Fitted) -> Fitted:
-    """Add standard errors where they are quickly found, so that summaries have them."""
-    m, d = fitted.shape
-    if fitted.errors is not None or m * (d + 1) ** 3 > MOST_STEPS:
-        return fitted
-    try:
-        return fitted.with_errors(model._errors(0.5))
-    except (ValueError, np.linalg.LinAlgError):  # classes, few rows, other penalties
-        return fitted
 
 
 # Parameters.

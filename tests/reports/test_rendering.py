@@ -91,7 +91,7 @@ def test_an_audit_speaks_of_the_same_relations():
         report(tuned_model(), audit=audit).content,
         report(tuned_model()).content,
     )
-    assert told.finding("prior").sentence.startswith(audit.helped_tuned.sentence)
+    assert told.finding("prior").sentence.startswith(audit.helped.sentence)
     table = told.table("relations")
     after = dict(zip(table["relation"], table["violation_after"], strict=True))
     table = own.table("relations")

@@ -86,10 +86,10 @@ def audit_prior(
     PriorAudit
         ``relations`` contains one entry per statement, sorted by disagreement: signs,
         common and smooth effects first, then relations between features and known
-        values, then couplings between tasks. ``helped``
-        contains errors on held-out rows with and without the prior, a confidence
-        interval and a verdict. ``helped_tuned`` contains the same for CV models, each
-        with its own best lam.
+        values, then couplings between tasks. ``helped`` contains errors on held-out
+        rows with and without the prior, a confidence interval and a verdict. Both are
+        fitted at the model's lam; for CV models, each at the lam that is best for it on
+        other folds.
 
     Notes
     -----
@@ -196,7 +196,7 @@ def audit_prior(
             reason = f"The rows cannot be held out: {error}"
 
     total = 3 + 2 * len(splits)
-    helped = helped_tuned = None
+    helped = None
     with show_progress(None, None, "audit of the prior", total, "fits") as advance:
         without = fitted.solve(theta=0.0, epsilon=prior.epsilon)
         advance()
@@ -225,12 +225,10 @@ def audit_prior(
             found = hold_out(
                 fitted.plain, table, splits, rounds, lams, chosen=tuned, advance=advance
             )
-            helped = found.at(lam)
-            helped_tuned = found.at_own() if tuned else None
+            helped = found.at_own() if tuned else found.at(lam)
     return PriorAudit(
         tuple(relations),
         helped,
-        helped_tuned,
         reason if helped is None else None,
         fitted.problem.lam,
         prior.theta,

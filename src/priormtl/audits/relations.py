@@ -227,18 +227,9 @@ def estimate_coefficients(
 ) -> Estimate:
     """Estimate P by ridge and ties of the largest marginal likelihood.
 
-    Parameters
-    ----------
-    problem : Problem
-        Its loss and task prior are used.
-    coef : (d, m) array
-        Where the loss is linearised.
-    features : array
-        Features to estimate; must include all that are not zero in ``coef``.
-    scale : (d,) array
-        Standard deviations of features: ridges are equal in these units.
-    degrees : float
-        Rows less intercepts.
+    The loss is linearised at ``coef`` (d, m), whose nonzero rows must be among
+    ``features``. Ridges are equal in units of ``scale`` (d,); ``degrees`` are rows less
+    intercepts.
     """
     part = problem.restrict(features).with_strengths(lam=0.0, theta=0.0)
     prior = part.prior

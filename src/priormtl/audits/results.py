@@ -11,6 +11,7 @@ from math import isnan
 from typing import Any
 
 from priormtl._arrays import Array
+from priormtl.archive import Settings
 from priormtl.design import build_frame, find_frame_library
 from priormtl.rendering import Table, Tabled, build_table, in_markdown
 from priormtl.rendering import to_json as dump_json
@@ -79,15 +80,15 @@ class PriorAudit(Tabled):
     """
 
     relations: tuple[RelationAudit, ...]
-    helped: PriorBenefit | None  # both at the model's lam
-    helped_tuned: PriorBenefit | None  # each with the lam that is best for it
+    # Both at the model's lam; if that was tuned, each at the lam that is best for it.
+    helped: PriorBenefit | None
     reason: str | None  # why ``helped`` is None
     lam: float
     theta: float
     epsilon: float
     dual_gap_with: float  # certificates of the model, and of the fit without prior
     dual_gap_without: float
-    library: Any = None  # of frames, as the data came
+    library: str | None = None  # of frames, as the data came
 
     @property
     def disagreeing(self) -> tuple[RelationAudit, ...]:
@@ -108,19 +109,16 @@ class PriorAudit(Tabled):
         chosen = library or self.library or find_frame_library(None)
         return build_frame(columns, chosen)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Settings:
         """Plain values; None in place of numbers that are not finite."""
-        plain: dict[str, Any] = json.loads(self.to_json())
-        return plain
+        return json.loads(self.to_json())
 
     def to_json(self) -> str:
         """All values as JSON text."""
         values = dict(vars(self))
         del values["library"]
         values["relations"] = [asdict(relation) for relation in self.relations]
-        for name in ("helped", "helped_tuned"):
-            benefit = values[name]
-            values[name] = None if benefit is None else asdict(benefit)
+        values["helped"] = None if self.helped is None else asdict(self.helped)
         return dump_json(values, ensure_ascii=False)
 
     def _tables(self) -> list[Table]:
@@ -136,8 +134,6 @@ class PriorAudit(Tabled):
     def _opening(self) -> list[str]:
         """Sentences: did the prior help, and which relations are contradicted."""
         lines = [str(self.helped) if self.helped else f"Not judged: {self.reason}"]
-        if self.helped_tuned and str(self.helped_tuned) != str(self.helped):
-            lines.append(f"Each with its own best lam: {self.helped_tuned}")
         for kind, title in KINDS.items():
             relations = [r for r in self.relations if r.kind == kind]
             if not relations:

@@ -87,7 +87,11 @@ def _judge_signs(
         error = float(np.sqrt(covariance[j, j]))
         z = sign * float(mean[j]) / error if error > 0 else np.nan
         together = float(student.cdf(z, degrees))
-        alone = _one_sided(sign * _task_scores(model, mean, j))
+        # Σ z² over negative scores of tasks, if all true effects are zero.
+        scores = sign * _task_scores(model, mean, j)
+        scores = scores[np.isfinite(scores)]
+        statistic = float(np.sum(np.minimum(scores, 0.0) ** 2))
+        alone = _mixture(statistic, len(scores)) if len(scores) else np.nan
         p = float(np.nanmin([together, alone])) if error > 0 else np.nan
         outside = float(np.mean(sign * without[j] < 0))
         words = f"{names[j]} {'≥' if sign > 0 else '≤'} 0"
@@ -182,19 +186,6 @@ def _task_scores(model: SquaredFit, mean: Array, j: int) -> Array:
     return scores
 
 
-def _one_sided(scores: Array) -> float:
-    """P value of Σ z² over negative scores, if all true effects are zero."""
-    known = scores[np.isfinite(scores)]
-    if not len(known):
-        return float("nan")
-    statistic = float(np.sum(np.minimum(known, 0.0) ** 2))
-    if statistic == 0.0:
-        return 1.0
-    counts = np.arange(1, len(known) + 1)
-    weights = binom.pmf(counts, len(known), 0.5)
-    return float(weights @ chi2.sf(statistic, counts))
-
-
 # Variances.
 
 
@@ -269,6 +260,14 @@ class Variances:
         return replace(self, moments=moments, families=Families(deviations, fixed))
 
 
+def _mixture(statistic: float, n: int) -> float:
+    """P value by the mixture of χ² whose degrees are binomial; zero counts as none."""
+    if statistic == 0.0:
+        return 1.0
+    counts = np.arange(1, n + 1)
+    return float(binom.pmf(counts, n, 0.5) @ chi2.sf(statistic, counts))
+
+
 def _compare(small: Variances, large: Variances, n_more: int) -> tuple[float, float]:
     """Gain in twice the log-likelihood by so many more variances, and its p value."""
     gain = small.deviance() - large.deviance()
@@ -276,9 +275,7 @@ def _compare(small: Variances, large: Variances, n_more: int) -> tuple[float, fl
         return np.nan, np.nan
     if gain <= 0:
         return 0.0, 1.0
-    counts = np.arange(1, n_more + 1)
-    weights = binom.pmf(counts, n_more, 0.5)
-    return gain, float(weights @ chi2.sf(gain, counts))
+    return gain, _mixture(gain, n_more)
 
 
 def _judge_common(

@@ -277,6 +277,7 @@ def fit(request: FitRequest) -> None:
 
 def run(request: FitRequest) -> tuple[main.Facts, str]:
     """Fit and save a model; returns what there is to tell, and why it was chosen."""
+    from priormtl.data import find_device
     from priormtl.priors import PriorFile
 
     kind, reason = choose_model(request.model, request.linear_options())
@@ -288,7 +289,7 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
             f"{request.prior}, which says which tasks are similar. Omit one of them."
         )
     if request.device is not None:
-        find_device(request.device)
+        find_device(request.device)  # fails where it is not there
     opened, frame = None, None
     if not request.from_stats:
         opened = request.open_table(request.weight, request.exposure, request.offset)
@@ -325,16 +326,6 @@ def choose_model(wanted: str, linear_only: list[str]) -> tuple[str, str]:
     if linear_only:
         return "linear", f"{' and '.join(linear_only)} given"
     return "tabular", "the default"
-
-
-def find_device(name: str) -> None:
-    """Fail, in words of the command, if PyTorch or its device is not there."""
-    from priormtl import data
-
-    try:
-        data.find_device(name)
-    except ImportError as error:
-        raise ValueError(str(error)) from None
 
 
 # The tabular model.

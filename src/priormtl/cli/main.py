@@ -26,7 +26,7 @@ from priormtl.exceptions import unknown_name
 
 if TYPE_CHECKING:
     from rich.console import Console
-    from typer.models import OptionInfo
+    from typer.models import ArgumentInfo, OptionInfo
 
     from priormtl.engines import Schema, Source
 
@@ -232,11 +232,13 @@ def in_options(text: str) -> str:
     return re.sub(rf"(?<![\w-])({names})={value}", option, text)
 
 
-def print_json(value: object, **layout: object) -> None:
+def print_json(
+    value: object, *, ensure_ascii: bool = True, indent: int | None = None
+) -> None:
     """Print plain values as JSON; NaN and infinity become null."""
     from priormtl.rendering import to_json
 
-    echo(to_json(value, **layout))
+    echo(to_json(value, ensure_ascii=ensure_ascii, indent=indent))
 
 
 def _printable(text: str) -> str:
@@ -313,7 +315,7 @@ def _read_delimiter(text: str) -> str:
     return found
 
 
-def data_argument(help: str) -> Any:
+def data_argument(help: str) -> "ArgumentInfo":
     return Argument(metavar="DATA", parser=read_location, help=help)
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from priormtl._arrays import Array
     from priormtl.engines import Schema, Source
-    from priormtl.estimators import TableFeatures, TabularPipeline
+    from priormtl.estimators import TabularPipeline
 
 LOG_LOSSES = ("poisson", "gamma", "negative_binomial")
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
@@ -200,6 +200,7 @@ def describe(
     model: "TabularPipeline", frame: Frame, out: Path, *, classify: bool
 ) -> Facts:
     """Summary of a fit, for JSON."""
+    from priormtl.design.columns import DATE_KINDS
     from priormtl.estimators import linear_part, summarize_fitted
     from priormtl.priors import curves_of
 
@@ -216,6 +217,8 @@ def describe(
     metric = "log-loss" if classify else "root mean squared error"
     if not classify and linear.loss != "squared":
         metric = "mean deviance"
+    # The first column of dates may order rows.
+    dates = [t.source for t in features.design_.terms if t.reads in DATE_KINDS]
     error, baseline = held_out_errors(model, frame, classify=classify)
     return {
         "file": str(out),
@@ -239,7 +242,7 @@ def describe(
         "intervals": summary.intervals,
         "horizons": [vars(one) for one in shown.horizons],
         "time": features.design_.time,
-        "dates": date_columns(features),
+        "dates": list(dict.fromkeys(dates)),
     }
 
 
@@ -265,25 +268,18 @@ def describe_target(y: "np.ndarray", loss: str) -> str | None:
     return None
 
 
-def date_columns(features: "TableFeatures") -> list[str]:
-    """Columns of dates; the first of them may order rows."""
-    from priormtl.design.columns import DATE_KINDS
-
-    design = features.design_
-    return list(dict.fromkeys(t.source for t in design.terms if t.reads in DATE_KINDS))
-
-
 def list_far_tasks(model: "BaseEstimator") -> list[Facts]:
     """Tasks whose effect at average features is furthest from the mean, for certain.
 
     Intervals of 95 %; without them (classes, large models) there are no such tasks.
     """
+    from priormtl.estimators import rank_effects
+
     try:
-        tasks = model.summary(level=0.95).tasks
+        tasks = rank_effects(model.summary(level=0.95).tasks)
     except ValueError:
         return []
-    sure = [one for one in tasks if one.lower is not None and one.lower * one.upper > 0]
-    sure.sort(key=lambda one: -min(abs(one.lower), abs(one.upper)))
+    sure = [one for one in tasks if one.lower * one.upper > 0]
     return [
         {"task": _plain(one.task), "from": one.lower, "to": one.upper}
         for one in sure[:3]

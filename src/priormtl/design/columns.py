@@ -185,7 +185,7 @@ def _object_values(name: str, kind: str, values: list[Any]) -> Array:
     return numbers
 
 
-def _in_utc(value: object) -> Any:
+def _in_utc(value: object) -> object:
     """Date without time zone, which NumPy does not know."""
     if isinstance(value, datetime) and value.tzinfo is not None:
         return value.astimezone(UTC).replace(tzinfo=None)

@@ -9,7 +9,7 @@ from datetime import date
 from decimal import Decimal
 from importlib.util import find_spec
 from numbers import Real
-from typing import Any
+from typing import Any, TypeAlias
 
 import narwhals.stable.v2 as nw
 import numpy as np
@@ -18,10 +18,11 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array, Matrix
 
 LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
+Frame: TypeAlias = nw.DataFrame[Any]
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-def as_frame(table: object) -> nw.DataFrame[Any] | None:
+def as_frame(table: object) -> Frame | None:
     """View ``table`` as a narwhals data frame; None if it is not one."""
     try:
         frame = nw.from_native(table, pass_through=True)
@@ -46,7 +47,7 @@ def column_names(table: object) -> tuple[str, ...] | None:
     return tuple(frame.columns)
 
 
-def frame_values(frame: nw.DataFrame[Any], table: str) -> Array:
+def frame_values(frame: Frame, table: str) -> Array:
     """All columns as numbers (n, d); ``table`` is what errors call the frame."""
     columns = [_column_values(column, table) for column in frame.iter_columns()]
     return np.column_stack(columns) if columns else np.empty((len(frame), 0))

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import narwhals.stable.v2 as nw
 import numpy as np
 
 from priormtl.design.columns import (
@@ -27,7 +26,7 @@ from priormtl.design.columns import (
     read_formats,
     refuse_strays,
 )
-from priormtl.design.frames import column_floats
+from priormtl.design.frames import Frame, column_floats
 from priormtl.design.splines import LEAST_VALUES, Curves, check_period, check_values
 from priormtl.design.terms import (
     Categories,
@@ -54,7 +53,7 @@ N_TICKS = 11  # deciles and both ends
 
 
 def learn_table(
-    frame: nw.DataFrame[Any],
+    frame: Frame,
     task: str,
     tasks: Sequence[str],
     labels: Any,
@@ -79,7 +78,11 @@ def learn_table(
     for name, period in periods.items():
         if period is not None:
             check_period("smooth", name, period)
-    factors = _crossed_columns(crossed)
+    factors: tuple[str, ...] = ()  # columns that are named
+    if isinstance(crossed, str):
+        factors = () if crossed in ("auto", "none") else (crossed,)
+    elif crossed is not None:
+        factors = tuple(crossed)
     wanted = (*tasks, *named, *factors, *(() if time is None else (time,)))
     for name in wanted:
         if name not in frame.columns:
@@ -192,13 +195,6 @@ def learn_calendar(name: str, cells: Cells) -> list[Term]:
     return terms
 
 
-def _crossed_columns(crossed: Any) -> tuple[str, ...]:
-    """Columns that are named as crossed factors."""
-    if isinstance(crossed, str):
-        return () if crossed in ("auto", "none") else (crossed,)
-    return () if crossed is None else tuple(crossed)
-
-
 def _recurs(cells: Cells, tasks: Any) -> bool:
     """Whether values of a column of numbers recur in several tasks, as days do.
 
@@ -218,7 +214,7 @@ def _recurs(cells: Cells, tasks: Any) -> bool:
 
 
 def learn_categories(
-    name: str, cells: Cells, labels: object, task: str, *, may_cross: bool
+    name: str, cells: Cells, labels: Any, task: str, *, may_cross: bool
 ) -> tuple[list[Term], str]:
     """Categories or levels of a column beside the tasks, or why it is left out."""
     values, counts, n = cells.texts, count_texts(cells), len(cells.values)
@@ -242,9 +238,12 @@ def learn_categories(
     if n_seen == len(values) >= FEWEST_VALUES:
         reason = "all different"
         words = f"has {len(values)} different texts in {n} rows and is left out"
-    elif n_seen == n and _names_tasks(cells, labels):
-        reason = "the same as the task"
-        words = f"says the same as the task {task!r} and is left out"
+    elif n_seen == n and 1 < len(values) == labels.n_unique():
+        codes = read_cells(labels, TEXTS).values
+        if len(np.unique(cells.values * len(values) + codes)) == len(values):
+            # Each text belongs to one task, and each task to one text.
+            reason = "the same as the task"
+            words = f"says the same as the task {task!r} and is left out"
     if reason:
         _warn(f"column {name!r} {words}.")
         values = ()
@@ -263,12 +262,3 @@ def learn_categories(
     other = (float(counts[1]) / n_seen,) if binary else (0.0,) * len(values)
     terms: list[Term] = [Categories(name, name, values, binary, other, other)]
     return [*terms, Gap(name, name)] if has_gaps else terms, reason
-
-
-def _names_tasks(cells: Cells, tasks: Any) -> bool:
-    """Whether each text belongs to one task, and each task to one text."""
-    m = len(cells.texts)
-    if not 1 < m == tasks.n_unique():
-        return False
-    labels = read_cells(tasks, TEXTS)
-    return len(np.unique(cells.values * m + labels.values)) == m

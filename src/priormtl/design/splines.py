@@ -54,7 +54,10 @@ class Curves(NamedTuple):
     @classmethod
     def fit(cls, x: Array, n_knots: int, period: float | None) -> Self:
         if period is not None:
-            return cls._periodic(x, period)
+            basis = _harmonics(x / period)
+            order = np.append(0, np.repeat(np.arange(1, N_HARMONICS + 1), 2))
+            rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
+            return cls(0.0, period, None, rotation)
         low, high = float(x.min()), float(x.max())
         z = (x - low) / (high - low)
         inner = np.unique(np.quantile(z, np.linspace(0.0, 1.0, n_knots)))
@@ -82,13 +85,6 @@ class Curves(NamedTuple):
         if not np.all(np.isfinite(sizes)) or not float(width) > 0:
             raise ValueError("wrong sizes of curves")
         return cls(float(low), float(width), points, basis)
-
-    @classmethod
-    def _periodic(cls, x: Array, period: float) -> Self:
-        basis = _harmonics(x / period)
-        order = np.append(0, np.repeat(np.arange(1, N_HARMONICS + 1), 2))
-        rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
-        return cls(0.0, period, None, rotation)
 
     def __call__(self, x: Array) -> Array:
         """Values (n, wiggles); beyond the training range curves go straight on."""

@@ -13,7 +13,7 @@ import re
 import warnings
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -44,7 +44,7 @@ from priormtl.design.columns import (
     show_name,
 )
 from priormtl.design.crossed import Crossed
-from priormtl.design.frames import as_frame, build_frame, find_frame_library
+from priormtl.design.frames import Frame, as_frame, build_frame, find_frame_library
 from priormtl.design.splines import Curves, Expansion
 from priormtl.exceptions import absent_name, unknown_name
 
@@ -300,7 +300,7 @@ class Levels(Term):
         return np.where(known[places] == cells.values, places, -1).astype(np.intp)
 
     @property
-    def labels(self) -> list[Any]:
+    def labels(self) -> list[Hashable]:
         """Levels as users know them: text, numbers, or dates."""
         if self.holds in DATE_KINDS:
             seconds = np.round(np.array(self.values) * DAY).astype("datetime64[s]")
@@ -343,19 +343,6 @@ def _named(term: Term, block: Array) -> dict[str, Array]:
 class Design(Sequence[str]):
     """Terms in the order of their features; as a sequence, the names of the features.
 
-    Parameters
-    ----------
-    terms : sequence of Term
-        What columns became.
-    missing : {"error", "drop", "mean"}
-        How rows with missing values were treated, where terms do not fill them.
-    task, target : str, optional
-        Columns of the task labels and of the targets.
-    left_out : mapping from str to str
-        Columns of the table that are no features, with the reason in words.
-    time : str, optional
-        Column that orders the rows of each task.
-
     Examples
     --------
     >>> import pyarrow as pa
@@ -369,11 +356,12 @@ class Design(Sequence[str]):
     """
 
     terms: tuple[Term, ...]
-    missing: str = "error"
-    task: str | None = None
+    missing: str = "error"  # what was done with gaps, where terms do not fill them
+    task: str | None = None  # columns of the task labels and of the targets
     target: str | None = None
+    # Columns that are no features, with the reason in words.
     left_out: Mapping[str, str] = field(default_factory=dict, compare=False)
-    time: str | None = None
+    time: str | None = None  # column that orders the rows of each task
 
     @classmethod
     def of_names(cls, names: Sequence[str]) -> "Design":
@@ -524,7 +512,7 @@ class Design(Sequence[str]):
         return places.get(name, places.get(find_name(name, places)))
 
     @cached_property
-    def _places(self) -> dict[Any, int]:
+    def _places(self) -> dict[object, int]:
         return {name: place for place, name in enumerate(self.names)}
 
     def expansion_of(self, column: Any) -> Expansion:
@@ -598,7 +586,7 @@ class Design(Sequence[str]):
             X[:, places] = block
         return X
 
-    def _read(self, frame: nw.DataFrame[Any], term: Term) -> Cells:
+    def _read(self, frame: Frame, term: Term) -> Cells:
         marks = self.marks.get(term.source, ())
         return read_cells(frame.get_column(term.source), term.reads, marks)
 
@@ -702,7 +690,7 @@ class Design(Sequence[str]):
         return own | {"terms": terms, "left_out": dict(self.left_out)}
 
     @classmethod
-    def from_plain(cls, plain: Any) -> "Design":
+    def from_plain(cls, plain: Settings) -> "Design":
         """Design from what ``to_plain`` made; checked, since files may be damaged."""
         terms = []
         for one in plain["terms"]:
@@ -784,7 +772,7 @@ def learn_levels(name: str, cells: Cells, *, is_extra: bool = False) -> Levels:
 
 
 def learn_plain(
-    frame: nw.DataFrame[Any], crossed: Sequence[str] = (), time: str | None = None
+    frame: Frame, crossed: Sequence[str] = (), time: str | None = None
 ) -> tuple[Design, dict[str, Cells]]:
     """Design of a frame, and the cells of columns that have no numeric type.
 

@@ -40,7 +40,7 @@ from priormtl.estimators.summary import (
     FeatureSummary,
     ModelSummary,
     SearchSummary,
-    rank_levels,
+    rank_effects,
     read_fitted,
     summarize_fitted,
     summarize_model,

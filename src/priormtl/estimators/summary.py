@@ -3,12 +3,13 @@
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from datetime import date
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from scipy.stats import norm
 
 from priormtl._arrays import Array
+from priormtl.archive import Settings
 from priormtl.checks import check_choice
 from priormtl.design import (
     Categories,
@@ -42,16 +43,6 @@ class Strength:
     name: str
     value: float
     candidates: int  # how many were tried; 1: it was set by hand
-
-
-@dataclass(frozen=True)
-class CertificateSummary:
-    """How near the optimum a fit is, proved by duality."""
-
-    objective: float
-    gap: float  # the optimum is lower by this, at most
-    relative: float  # gap over objective
-    n_iter: int
 
 
 @dataclass(frozen=True)
@@ -125,6 +116,9 @@ class LevelSummary:
     error: float  # standard error
     lower: float | None = None  # with summary(level)
     upper: float | None = None
+
+
+Effect = TypeVar("Effect", TaskSummary, LevelSummary)
 
 
 @dataclass(frozen=True)
@@ -243,7 +237,7 @@ class ModelSummary(Tabled):
     chosen_by: str
     cv_score: float | None
     scoring: str | None
-    certificate: CertificateSummary | None
+    certificate: Certificate | None
     features: tuple[FeatureSummary, ...]  # selected ones, largest norm first
     tasks: tuple[TaskSummary, ...]
     outliers: tuple[Hashable, ...] | None  # None: not asked for
@@ -312,7 +306,7 @@ QUESTION_WORDS = {
     "later": "later rows of each task",
     "tasks": "rows of new tasks",
 }
-INTERCEPTS: dict[Any, str] = {True: "free", False: "none", "tied": "tied"}
+INTERCEPTS: dict[object, str] = {True: "free", False: "none", "tied": "tied"}
 
 
 def read_fitted(model: Any) -> Fitted:
@@ -358,11 +352,7 @@ def summarize_fitted(
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
     crossed, calibration = fitted.crossed, fitted.calibration
-    features, certificate, coef_error = _features(fitted, errors, z), None, None
-    if fitted.certificate is not None:
-        objective, gap, n_iter = fitted.certificate
-        relative = gap / objective if objective > 0 else gap
-        certificate = CertificateSummary(objective, gap, relative, n_iter)
+    features, coef_error = _features(fitted, errors, z), None
     if errors is not None:
         coef_error, at = np.full((m, d), np.nan), errors.selected
         coef_error[:, at] = errors.coef / fitted.units[at]
@@ -390,7 +380,7 @@ def summarize_fitted(
         named=fitted.design is not None,
         strengths=tuple(_strengths(fitted)),
         **_searched(fitted.search),
-        certificate=certificate,
+        certificate=fitted.certificate,
         features=features,
         tasks=_tasks(fitted, errors, z),
         outliers=None if outliers is None else tuple(outliers.tolist()),
@@ -524,7 +514,7 @@ SCORES = {  # of a search, by the name of its scoring
 }
 
 
-def _searched(search: Search | None) -> dict[str, Any]:
+def _searched(search: Search | None) -> Settings:
     """What a summary says of the search."""
     if search is None:
         nothing = dict.fromkeys(("cv_score", "scoring", "search"))
@@ -568,7 +558,7 @@ def summarize_search(search: Search) -> SearchSummary:
     )
 
 
-STRUCTURES: dict[str, dict[Any, str]] = {  # in the order of words
+STRUCTURES: dict[str, dict[object, str]] = {  # in the order of words
     "ties": {"adaptive": "adaptive coupling", "uniform": "uniform coupling"},
     "fit_intercept": {"tied": "tied intercepts", True: "free intercepts"},
     "task_prior": {
@@ -736,13 +726,13 @@ def summary_tables(summary: "ModelSummary") -> Iterator[Table]:
     yield _feature_table(summary)
     yield _task_table(summary)
     if any(one.error is not None for one in summary.tasks):
-        # Intervals that are furthest from zero come first.
-        known = [one for one in summary.tasks if one.effect is not None]
-        known.sort(key=lambda one: -abs(one.effect or 0.0) / (one.error or np.inf))
         yield build_table(
             f"Tasks at average features, difference to the mean of all tasks, {level}",
             ("task", "rows", *ends),
-            [(str(t.task), _count(t.weight), *_interval(t)) for t in known],
+            [
+                (str(one.task), _count(one.weight), *_interval(one))
+                for one in rank_effects(summary.tasks)
+            ],
             most=MOST_ROWS,
             what="tasks",
         )
@@ -758,7 +748,7 @@ def summary_tables(summary: "ModelSummary") -> Iterator[Table]:
                 ("column", "level", *ends),
                 [
                     (one.column, str(one.level), *_interval(one))
-                    for one in rank_levels(summary.levels)
+                    for one in rank_effects(summary.levels)
                 ],
                 most=MOST_ROWS,
                 what="levels",
@@ -832,7 +822,7 @@ def _fit_table(summary: "ModelSummary") -> Table:
 
 def _feature_table(summary: "ModelSummary") -> Table:
     shown = [f for f in summary.features if f.name not in summary.wiggles]
-    rows: list[tuple[Any, ...]]
+    rows: list[tuple[object, ...]]
     rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in shown]
     heads = ["feature", "mean", "min", "max", "norm"]
     title = "Selected features, coefficients over tasks"
@@ -870,13 +860,14 @@ def _task_table(summary: "ModelSummary") -> Table:
     return build_table(title, heads, rows, most=MOST_ROWS, what="tasks")
 
 
-def rank_levels(levels: Sequence[LevelSummary]) -> list[LevelSummary]:
-    """Levels that have effects, furthest from zero in standard errors first."""
-    known = [one for one in levels if one.error > 0]
-    return sorted(known, key=lambda one: -abs(one.effect) / one.error)
+def rank_effects(found: Sequence[Effect]) -> list[Effect]:
+    """Tasks or levels with effects, furthest from zero in standard errors first."""
+    ratios = [abs(one.effect or 0.0) / (one.error or np.inf) for one in found]
+    order = np.argsort(np.negative(ratios), kind="stable")
+    return [found[k] for k in order if found[k].error]
 
 
-def plain_labels(tasks: Sequence[Hashable]) -> list[Any]:
+def plain_labels(tasks: Sequence[Hashable]) -> list[Hashable]:
     """Task labels as every library of frames takes them."""
     plain = all(isinstance(task, str | int | float | date) for task in tasks)
     return list(tasks) if plain else [str(task) for task in tasks]

@@ -208,19 +208,17 @@ def plot_coefficients(
         if legend:
             label = style.fold_words(f"Coefficient: {learned.unit}", ax)
             ax.figure.colorbar(image, ax=ax, label=label)
-        ax.set_title(_title(learned, len(rows), chosen=features is not None))
+        d, n_active = len(learned.P), len(rank_rows(learned.P))
+        title = count_words(d, "feature")
+        if features is None and len(rows) < n_active:
+            others = "" if n_active == d else f" with a coefficient, {d} in all"
+            title = (
+                f"Strongest {len(rows)} of {count_words(n_active, 'feature')}{others}"
+            )
+        elif len(rows) < d:
+            title = f"{len(rows)} of {title}{' selected' * (features is None)}"
+        ax.set_title(title)
     return ax
-
-
-def _title(learned: Learned, n_shown: int, *, chosen: bool) -> str:
-    d, n_active = len(learned.P), len(rank_rows(learned.P))
-    if not chosen and n_shown < n_active:
-        others = "" if n_active == d else f" with a coefficient, {d} in all"
-        return f"Strongest {n_shown} of {count_words(n_active, 'feature')}{others}"
-    if n_shown < d:
-        words = f"{n_shown} of {count_words(d, 'feature')}"
-        return words if chosen else f"{words} selected"
-    return count_words(d, "feature")
 
 
 def plot_over_tasks(
@@ -293,7 +291,7 @@ def plot_over_tasks(
             return style.show_missing(
                 ax, f"no feature is selected (of {len(learned.P)})"
             )
-        ax.axhline(0.0, color="#808080", linewidth=0.8)
+        style.draw_zero(ax)
         for k, j in enumerate(rows):
             colour, line, marker = style.LINE_STYLES[k % len(style.LINE_STYLES)]
             name = style.shorten(learned.features[j])
@@ -303,15 +301,10 @@ def plot_over_tasks(
                 drawn.set_markevery(
                     style.even_places(len(places), most_markers).tolist()
                 )
-            if ends is None:
-                continue
-            interval = ends[:, j, columns]
-            if joined and len(places) > 1:
-                ax.fill_between(
-                    places, *interval, color=colour, alpha=0.18, linewidth=0
-                )
-            else:
-                ax.vlines(places, *interval, color=colour, alpha=0.4, linewidth=2.5)
+            if ends is not None:
+                bars = not joined or len(places) == 1
+                interval = ends[:, j, columns]
+                style.draw_interval(ax, places, interval, colour, bars=bars)
         style.name_ticks(ax, "x", [learned.tasks[i] for i in columns])
         ax.set(xlabel=f"Task ({len(columns)})", title=title)
         ax.set_ylabel(style.fold_words(f"Coefficient: {learned.unit}", ax))

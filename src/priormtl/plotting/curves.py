@@ -61,8 +61,8 @@ def plot_curves(
             colour, line, marker = styles[curve.name]
             at = curve.places
             if interval == "band":
-                band = at, curve.low, curve.high
-                ax.fill_between(*band, color=colour, alpha=0.18, linewidth=0)
+                ends = curve.low, curve.high
+                style.draw_interval(ax, at, ends, colour, bars=False)
             elif interval == "bars":
                 offset = number - (len(curves) - 1) / 2.0
                 span = float(np.ptp(np.concatenate([c.places for c in curves])))
@@ -244,7 +244,9 @@ def plot_convergence(
             return style.show_missing(ax, "the start is optimal")
         found = {run.tolerance for run in listed if isinstance(run, FitTrace)}
         for k, tolerance in enumerate(sorted(found - {0.0})):
-            drawn = ax.axhline(tolerance, color="#808080", linewidth=1.0, linestyle=":")
+            drawn = ax.axhline(
+                tolerance, color=style.GREY, linewidth=1.0, linestyle=":"
+            )
             drawn.set_label("_" if k else "tolerance")
         ax.set(xscale="log", yscale="log", xlabel=labels[against])
         gaps = bool(listed) and isinstance(listed[0], FitTrace)
@@ -397,7 +399,7 @@ def _frame_rates(ax: Axes, *, diagonal: bool) -> None:
     ax.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02), aspect="equal")
     ax.set(xlabel="False positive rate", ylabel="True positive rate")
     if diagonal:
-        ax.plot([0, 1], [0, 1], color="#808080", linewidth=0.8, linestyle=":")
+        ax.plot([0, 1], [0, 1], color=style.GREY, linewidth=0.8, linestyle=":")
 
 
 def _draw_many(ax: Axes, fpr: Array, tpr: Array) -> None:
@@ -407,7 +409,7 @@ def _draw_many(ax: Axes, fpr: Array, tpr: Array) -> None:
     )
     lines[0].set_label("each task")
     ends = (mean - sd).clip(0.0, 1.0), (mean + sd).clip(0.0, 1.0)
-    band = ax.fill_between(fpr, *ends, color="#808080", alpha=0.35, linewidth=0)
+    band = ax.fill_between(fpr, *ends, color=style.GREY, alpha=0.35, linewidth=0)
     band.set_label("±1 sd of tasks")
     ax.plot(fpr, mean, color=style.REFERENCE_STYLE.colour, linewidth=2.0, label="mean")
 
@@ -418,5 +420,5 @@ def _open_corner(ax: Axes, side: float) -> Axes:
     corner.set(xlim=(-margin, side), ylim=(1.0 - side, 1.0 + margin))
     corner.set(xticks=[0.0, side], yticks=[1.0 - side, 1.0])
     corner.tick_params(labelsize=8)
-    corner.spines[:].set(visible=True, color="#808080")
+    corner.spines[:].set(visible=True, color=style.GREY)
     return corner

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array
 from priormtl.data import pooled_means, pooled_scale
 from priormtl.design import Design, Expansion
 from priormtl.estimators import (
@@ -142,9 +142,8 @@ def plot_effect(
         styles = dict(zip(named.tolist(), style.LINE_STYLES, strict=False))
     with style.styled():
         ax = style.new_axes(ax, 6.4, 3.8)
-        ax.axhline(0.0, color="#808080", linewidth=0.8)
-        draw = _draw_lines if effect.categories is None else _draw_dots
-        draw(ax, effect, learned, [] if same else shown.tolist(), styles)
+        style.draw_zero(ax)
+        _draw_tasks(ax, effect, learned, [] if same else shown.tolist(), styles)
         alone = tasks is not None and len(shown) == 1 and not same
         if not alone:  # else the task is all that is asked for
             label = f"mean of {count_words(m, 'task')}"
@@ -156,7 +155,13 @@ def plot_effect(
             place = int(shown[0])
             colour = styles[place].colour
             _draw_main(ax, effect, place, effect.lines[:, place], colour, None)
-        _draw_statement(ax, effect, shown)
+        if effect.slopes is not None:
+            slopes = effect.slopes[shown]
+            ends = [spell_number(float(end), 3) for end in (slopes.min(), slopes.max())]
+            words = f"stated: {' to '.join(dict.fromkeys(ends))}"
+            grid = _on_axis(effect.grid, effect)
+            line = slopes.mean() * (effect.grid - effect.centre)
+            ax.plot(grid, line, "--", color="#000000", linewidth=1.2, label=words)
         known = f" ({', '.join(effect.words)})" if effect.words else ""
         ax.set_title(f"Effect of {style.shorten(effect.column)}{known}")
         outcome = learned.unit.partition(" per ")[0]
@@ -204,9 +209,12 @@ def _draw_levels(
     centre, low, high = effects[order].T
     with style.styled():
         ax = style.new_axes(ax, 6.4, float(np.clip(0.2 * n + 1.0, 2.4, 9.0)))
-        ax.axvline(0.0, color="#808080", linewidth=0.8)
+        style.draw_zero(ax, upright=True)
         sure = (low > 0) | (high < 0)
-        for chosen, colour in ((sure, style.LINE_STYLES[0].colour), (~sure, "#808080")):
+        for chosen, colour in (
+            (sure, style.LINE_STYLES[0].colour),
+            (~sure, style.GREY),
+        ):
             ranks = np.arange(n)[chosen]
             ax.hlines(ranks, low[chosen], high[chosen], color=colour, linewidth=1.4)
             ax.plot(centre[chosen], ranks, "o", color=colour, markersize=4.0)
@@ -298,19 +306,25 @@ def _read_statements(
 # Drawing.
 
 
-def _draw_lines(
+def _draw_tasks(
     ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Styles
 ) -> None:
+    """Lines of tasks, or dots of categories; tasks without a style are grey."""
+    grid, dots = _on_axis(effect.grid, effect), effect.categories is not None
     others = [i for i in shown if i not in styles]
     alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
-    grid = _on_axis(effect.grid, effect)
     for i in others:
-        ax.plot(grid, effect.lines[:, i], color="#808080", linewidth=0.7, alpha=alpha)
-    for i, (colour, line, _) in styles.items():
+        form = {"ls": "none", "marker": "_"} if dots else {"linewidth": 0.7}
+        ax.plot(grid, effect.lines[:, i], color=style.GREY, alpha=alpha, **form)
+    for k, (i, (colour, line, marker)) in enumerate(styles.items()):
+        form = {"ls": "none", "marker": marker} if dots else {"ls": line, "lw": 1.2}
+        x = grid + 0.06 * (k + 1) if dots else grid
         label = style.shorten(learned.tasks[i])
-        (drawn,) = ax.plot(grid, effect.lines[:, i], color=colour, label=label)
-        drawn.set(linestyle=line, linewidth=1.2)
-    if len(effect.ticks):
+        ax.plot(x, effect.lines[:, i], color=colour, label=label, **form)
+    if effect.categories is not None:
+        style.name_ticks(ax, "x", effect.categories)
+        ax.set_xlim(-0.5, len(grid) - 0.5)
+    elif len(effect.ticks):
         ticks = effect.ticks
         if len(ticks) > (most := 200):
             ticks = np.quantile(ticks, np.linspace(0.0, 1.0, most))
@@ -323,22 +337,6 @@ def _draw_lines(
         ax.xaxis.set_major_formatter(style.ConciseDateFormatter(locator))
 
 
-def _draw_dots(
-    ax: Axes, effect: Effect, learned: Learned, shown: list[int], styles: Styles
-) -> None:
-    others = [i for i in shown if i not in styles]
-    alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
-    for i in others:
-        ax.plot(effect.grid, effect.lines[:, i], "_", color="#808080", alpha=alpha)
-    for k, (i, (colour, _, marker)) in enumerate(styles.items()):
-        aside = effect.grid + 0.06 * (k + 1)
-        label = style.shorten(learned.tasks[i])
-        ax.plot(aside, effect.lines[:, i], marker, color=colour, label=label)
-    assert effect.categories is not None
-    style.name_ticks(ax, "x", effect.categories)
-    ax.set_xlim(-0.5, len(effect.grid) - 0.5)
-
-
 def _draw_main(
     ax: Axes,
     effect: Effect,
@@ -349,29 +347,12 @@ def _draw_main(
 ) -> None:
     """The mean, or the only line, with its band."""
     error, grid = effect.errors.of(task), _on_axis(effect.grid, effect)
-    if effect.categories is not None:
-        ax.plot(grid, line, "o", color=colour, markersize=7.0, label=label)
-    else:
-        ax.plot(grid, line, color=colour, linewidth=2.6, label=label)
-    if error is None:
-        return
-    ends, band = (line - 2.0 * error, line + 2.0 * error), "± 2 standard errors"
-    if effect.categories is not None:
-        ax.vlines(grid, *ends, color=colour, alpha=0.4, linewidth=2.5, label=band)
-    else:
-        ax.fill_between(grid, *ends, color=colour, alpha=0.18, linewidth=0, label=band)
-
-
-def _draw_statement(ax: Axes, effect: Effect, shown: Index) -> None:
-    if effect.slopes is None:
-        return
-    slopes = effect.slopes[shown]
-    ends = dict.fromkeys(
-        spell_number(float(end), 3) for end in (slopes.min(), slopes.max())
-    )
-    line = slopes.mean() * (effect.grid - effect.centre)
-    (drawn,) = ax.plot(_on_axis(effect.grid, effect), line, "--")
-    drawn.set(color="#000000", linewidth=1.2, label=f"stated: {' to '.join(ends)}")
+    dots = effect.categories is not None
+    form = {"ls": "none", "marker": "o", "ms": 7.0} if dots else {"linewidth": 2.6}
+    ax.plot(grid, line, color=colour, label=label, **form)
+    if error is not None:
+        ends, words = (line - 2.0 * error, line + 2.0 * error), "± 2 standard errors"
+        style.draw_interval(ax, grid, ends, colour, bars=dots, label=words)
 
 
 def _on_axis(values: Array, effect: Effect) -> np.ndarray:

@@ -17,8 +17,9 @@ from priormtl._arrays import Array, Index
 from priormtl.data import name_features, unnamed_feature
 from priormtl.estimators import read_fitted
 from priormtl.exceptions import suggest
+from priormtl.fitted import Fitted
 from priormtl.plotting import style
-from priormtl.plotting.coefficients import read_model
+from priormtl.plotting.coefficients import read_learned
 from priormtl.priors import (
     Constraint,
     FeaturePrior,
@@ -133,14 +134,6 @@ class AuditedRelation(Protocol):
     verdict: str
 
 
-@runtime_checkable
-class HasCoefficients(Protocol):
-    """A fitted linear model."""
-
-    @property
-    def coef_(self) -> Array: ...
-
-
 @dataclass(frozen=True)
 class Relation:
     """One relation: its members by name, and what is known of it."""
@@ -167,16 +160,18 @@ def read_relations(
         return _read_audit(audit, kind), label
     if kind == "feature" and isinstance(source, FeaturePrior):
         return [found for part in source.parts for found in _read_part(part)], ""
-    if not isinstance(source, HasCoefficients):
+    try:
+        fitted = read_fitted(source)
+    except TypeError:
         prior = ", a FeaturePrior" if kind == "feature" else ""
         raise TypeError(
             f"source must be a fitted linear model{prior} or a PriorAudit to show "
             f"relations of {kind}s: got {type(source).__name__}; call fit first."
-        )
+        ) from None
     if kind == "task":
-        return _read_tasks(source), ""
+        return _read_tasks(fitted), ""
     label = "Disagreement left in the model (0 holds, 1 opposite)"
-    return _read_fitted(source), label
+    return _read_fitted(fitted), label
 
 
 def _read_audit(audit: object, kind: str) -> list[Relation]:
@@ -226,8 +221,7 @@ def _read_part(part: Part) -> list[Relation]:
     return found
 
 
-def _read_fitted(model: object) -> list[Relation]:
-    fitted = read_fitted(model)
+def _read_fitted(fitted: Fitted) -> list[Relation]:
     prior, scale = fitted.feature_prior, fitted.units
     if prior is None:
         return []
@@ -256,10 +250,9 @@ def _read_row(
     return Relation(tuple(names[j] for j in members), sign, weight, disagreement)
 
 
-def _read_tasks(model: object) -> list[Relation]:
+def _read_tasks(fitted: Fitted) -> list[Relation]:
     """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
-    fitted, tasks = read_fitted(model), read_model(model).tasks
-    prior = fitted.task_prior
+    tasks, prior = read_learned(fitted).tasks, fitted.task_prior
     graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
     graph = graph.with_between(fitted.between or graph.between)
     latent = map(graph.name_latent, range(len(graph.names)))

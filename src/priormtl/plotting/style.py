@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 try:
     import matplotlib as mpl
@@ -29,7 +29,6 @@ except ModuleNotFoundError as error:
     ) from None
 
 import numpy as np
-from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl._files import write_whole
@@ -62,6 +61,7 @@ LINE_STYLES = (
     LineStyle("#56b4e9", (0, (8, 2)), "P"),
 )
 REFERENCE_STYLE = LineStyle("#000000", "-", "x")
+GREY = "#808080"
 
 SETTINGS = {
     "font.size": 10.0,
@@ -115,7 +115,7 @@ class SettledLayout(ConstrainedLayoutEngine):
 
 def new_figure(
     n_rows: int, n_columns: int, *, width: float = 3.6, height: float = 2.9
-) -> tuple[Figure, NDArray[Any]]:
+) -> tuple[Figure, np.ndarray]:
     """Make a figure with a grid of panels; ``width`` and ``height`` are in inches."""
     figure = Figure(figsize=(width * n_columns, height * n_rows))
     figure.set_layout_engine(SettledLayout(w_pad=0.09, h_pad=0.07))
@@ -135,7 +135,30 @@ def show_missing(ax: Axes, words: str) -> Axes:
     return ax
 
 
-# Lines and legends.
+# Lines, intervals and legends.
+
+
+def draw_zero(ax: Axes, *, upright: bool = False) -> None:
+    line = ax.axvline if upright else ax.axhline
+    line(0.0, color=GREY, linewidth=0.8)
+
+
+def draw_interval(
+    ax: Axes,
+    x: np.ndarray,
+    ends: Sequence[Array],
+    colour: str,
+    *,
+    bars: bool,
+    label: str = "",
+) -> None:
+    """Draw intervals (2, k) as a band, or as bars."""
+    low, high = ends
+    if bars:
+        ax.vlines(x, low, high, color=colour, alpha=0.4, linewidth=2.5, label=label)
+    else:
+        band = ax.fill_between(x, low, high, color=colour, alpha=0.18, linewidth=0)
+        band.set_label(label)
 
 
 def choose_styles(names: Sequence[str]) -> dict[str, LineStyle]:

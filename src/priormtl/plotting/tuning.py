@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from priormtl._arrays import Array
+from priormtl.archive import Settings
 from priormtl.data import name_features
 from priormtl.estimators import RegularizationPath
 from priormtl.exceptions import unknown_name
@@ -150,7 +151,14 @@ def plot_search(
     ('lam', 'epsilon')
     """
     found = _read_search(search)
-    shown = _choose_axes(found, x, y)
+    for name in (x, y):
+        if name is not None and name not in found.names:
+            raise unknown_name("parameter", name, found.names)
+    # Parameters asked for; else the first that vary; one or two.
+    varied = [name for name in found.names if len(found.values(name)) > 1]
+    free = [name for name in varied or found.names[:1] if name not in (x, y)]
+    asked = [x or (free.pop(0) if free else None), y or (free.pop(0) if free else None)]
+    shown = list(dict.fromkeys(name for name in asked if name is not None))
     with style.styled():
         ax = style.new_axes(ax, 6.2, 3.8)
         if len(shown) == 2:
@@ -170,13 +178,13 @@ def plot_search(
 class _Search:
     """Candidates with their scores, and which was chosen."""
 
-    params: list[Mapping[str, Any]]
+    params: list[Settings]
     mean: Array
     error: Array  # standard error of the mean
     best: int
 
     @property
-    def chosen(self) -> Mapping[str, Any]:
+    def chosen(self) -> Settings:
         return self.params[self.best]
 
     @property
@@ -231,17 +239,6 @@ def _read_search(search: object) -> _Search:
     ]
     params = [strengths[i] for i in kept]
     return _Search(params, mean[kept], error[kept], kept.index(best))
-
-
-def _choose_axes(search: _Search, x: str | None, y: str | None) -> list[str]:
-    """Parameters asked for; else the first that vary; one or two."""
-    for name in (x, y):
-        if name is not None and name not in search.names:
-            raise unknown_name("parameter", name, search.names)
-    varied = [name for name in search.names if len(search.values(name)) > 1]
-    free = [name for name in varied or search.names[:1] if name not in (x, y)]
-    asked = [x or (free.pop(0) if free else None), y or (free.pop(0) if free else None)]
-    return list(dict.fromkeys(name for name in asked if name is not None))
 
 
 def _draw_scores(ax: Axes, search: _Search, x: str, y: str, *, legend: bool) -> None:

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl._arrays import Array
 from priormtl.archive import Settings
+from priormtl.checks import check_count
 from priormtl.data import Moments
 from priormtl.design import Design, as_frame, column_names
 from priormtl.exceptions import DataFileError
@@ -208,7 +209,7 @@ class FeaturePrior:
         weight : float, default=1.0
             Weight of each relation. It multiplies ``theta``.
         """
-        count = _check_count("strongest", strongest)
+        count = check_count("strongest", strongest)
         return cls((Correlated(count, check_weight(weight)),))
 
     @classmethod
@@ -302,7 +303,7 @@ class FeaturePrior:
         weight : float, default=1.0
             Weight of each relation. It multiplies ``theta``.
         """
-        sides = _check_count("height", height), _check_count("width", width)
+        sides = check_count("height", height), check_count("width", width)
         return cls((Grid(*sides, check_weight(weight)),))
 
     @classmethod
@@ -523,7 +524,7 @@ class FeaturePrior:
         return [part.to_plain() for part in self.parts]
 
     @classmethod
-    def from_plain(cls, plain: Any) -> Self:
+    def from_plain(cls, plain: Sequence[Settings]) -> Self:
         """Prior from what ``to_plain`` made."""
         parts = []
         for one in plain:
@@ -621,9 +622,3 @@ def _pairs(pairs: Iterable[Relation], sign: float, weight: float) -> Pairs:
     k = len(first)
     weights = (check_weight(weight),) * k
     return Pairs(tuple(first), tuple(second), (sign,) * k, weights)
-
-
-def _check_count(name: str, value: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 1:
-        raise ValueError(f"{name} must be a positive whole number: got {value!r}.")
-    return int(value)

@@ -178,7 +178,7 @@ def _check_count(path: str, relation: Relation) -> None:
         way_out = f"; more of them are a {group}" if len(names) > most else ""
         words = f"{kind} must name {count} {noun}: got {len(names)}{way_out}."
         raise _wrong(path, relation.line, words)
-    seen: set[Any] = set()
+    seen: set[object] = set()
     for name, line in zip(names, relation.lines, strict=True):
         if name in seen:
             words = f"{kind} must name different {noun}: {name!r} comes twice."

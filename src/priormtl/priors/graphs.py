@@ -10,7 +10,7 @@ many tasks: those of a chain in order are the cosines of the discrete cosine tra
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
@@ -452,7 +452,12 @@ class Laplacian:
             main = strength * tasks + np.diag(diagonal)
             dense = np.block([[main, -root * links.T], [-root * links, latent]])
             lu, pivots = lu_factor(dense, check_finite=False)
-            solve = partial(_solve_lu, lu, pivots)
+
+            def solve(rhs: Array) -> Array:
+                # LAPACK's wrapper shifts the pivots while it works, so threads must
+                # not share them.
+                return lu_solve((lu, pivots.copy()), rhs, check_finite=False)
+
         else:
             main = diags_array(diagonal) + strength * tasks
             parts = [[main, -root * links.T], [-root * links, latent]]
@@ -494,11 +499,6 @@ def _solver_by_sums(between: Array, excess: Array) -> Callable[[Array], Array]:
         return np.asarray(dtrtrs(upper, x * held)[0])
 
     return solve
-
-
-def _solve_lu(lu: Array, pivots: Array, rhs: Array) -> Any:
-    # LAPACK's wrapper shifts the pivots while it works, so threads must not share them.
-    return lu_solve((lu, pivots.copy()), rhs, check_finite=False)
 
 
 class Cosines:

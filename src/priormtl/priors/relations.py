@@ -8,7 +8,7 @@ into pairs of positions or rows of D, and describes itself in lines of a table.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from itertools import islice, pairwise
 from typing import Any, ClassVar, NamedTuple, Self
@@ -80,7 +80,7 @@ class Part(ABC):
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         return cls(
             **{
                 name: tuple(value) if isinstance(value, list) else value
@@ -210,7 +210,7 @@ class Rows(Part):
         }
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         arrays = (plain["data"], plain["indices"], plain["indptr"])
         names, target = plain.get("features"), plain.get("target")
         return cls(

@@ -109,7 +109,7 @@ class Near(Part):
         return super().to_plain() | {"values": values}
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Self:
+    def from_plain(cls, plain: Settings) -> Self:
         values = tuple(
             tuple(zip(from_plain(v["tasks"]), v["values"], strict=True))
             if isinstance(v, dict)

@@ -506,7 +506,7 @@ class TaskPrior:
         return [tie.to_plain() for tie in self.ties]
 
     @classmethod
-    def from_plain(cls, plain: Any) -> Self:
+    def from_plain(cls, plain: Sequence[Settings]) -> Self:
         """Prior from what ``to_plain`` made."""
         ties = []
         for one in plain:
@@ -561,8 +561,9 @@ def as_task_prior(prior: object) -> TaskPrior | None:
     if prior is None or isinstance(prior, TaskPrior):
         return prior
     if isinstance(prior, str) and prior in TASK_WORDS:
-        named = {"chain": TaskPrior.chain, "mean": TaskPrior.mean}
-        return named.get(prior, TaskPrior.nested)()
+        if prior == "nested":
+            return TaskPrior.nested()
+        return TaskPrior.chain() if prior == "chain" else TaskPrior.mean()
     near = suggest([prior], TASK_WORDS) if isinstance(prior, str) else ""
     raise ValueError(
         'task_prior must be a TaskPrior, "chain", "mean", "nested" or None: got '
@@ -598,7 +599,8 @@ def _positions(labels: Iterable[Hashable], tasks: Tasks) -> Index:
 def _lines(tie: Tie) -> tuple[int, Iterator[Line]]:
     """Number of lines that describe a tie, and these lines."""
     kind = "alike"
-    weights = iter(tie.weight) if isinstance(tie, Graph) else repeat(tie.weight)
+    every = tie.weight
+    weights = iter(every) if isinstance(every, tuple) else repeat(every)
     sets: Sequence[Labels] = tie.circles()
     everyone: Line = "none", "free", spell_number(None)
     if isinstance(tie, Chain) and tie.order is None:

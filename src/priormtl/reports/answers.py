@@ -11,9 +11,8 @@ from numbers import Integral
 
 import numpy as np
 
-from priormtl._arrays import Index
 from priormtl.audits import PRIORS, PriorAudit, PriorBenefit, benefit_of_search
-from priormtl.estimators import SearchSummary, rank_levels
+from priormtl.estimators import SearchSummary, rank_effects
 from priormtl.rendering import count_words, join_words
 from priormtl.reports.content import (
     Finding,
@@ -195,7 +194,7 @@ def _describe_scores(scores: Scores) -> tuple[str, str, str, dict[str, Number]]:
 def answer_levels(fitted: FittedModel) -> Finding:
     """Name the levels of crossed factors whose effects are surely not zero."""
     summary = fitted.summary
-    levels = rank_levels(summary.levels)
+    levels = rank_effects(summary.levels)
     names = join_words(spell_label(one.column) for one in summary.crossed)
     numbers: dict[str, Number] = {
         f"sd of {spell_label(one.column)}": one.sd for one in summary.crossed
@@ -262,9 +261,8 @@ TEST_IT = "audit_prior(model, X, y, …) tests it."
 
 def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
     """Report what an audit found, else what the scores of the search show."""
-    helped = None if audit is None else audit.helped_tuned or audit.helped
-    if audit is not None and helped is not None:
-        return _answer_audit(helped, len(audit.disagreeing))
+    if audit is not None and audit.helped is not None:
+        return _answer_audit(audit.helped, len(audit.disagreeing))
     summary = fitted.summary
     # Curves that tabular_model adds by itself are no prior knowledge.
     curves = all(one.kind == "smooth" for one in summary.statements)
@@ -333,82 +331,52 @@ def _answer_search_benefit(benefits: Mapping[str, PriorBenefit]) -> Finding:
 
 
 def answer_outliers(fitted: FittedModel) -> Finding:
-    """Name the outlier tasks of the model, else tasks far from the others."""
+    """Name the outlier tasks of the model, else tasks with effects that stand out."""
     m, found = len(fitted.tasks), fitted.summary.outliers
     if found is not None:
         return _answer_found(fitted, [spell_label(label) for label in found])
     if m > 1 and all(one.error is not None for one in fitted.summary.tasks):
         return _answer_effects(fitted)
-    if m < (fewest := 4):
-        words = f"Comparing tasks needs at least {fewest} of them: there are {m}."
-        return _find("outliers", "Too few tasks", words, "", {"far": ""})
-    far, distances = far_tasks(fitted), fitted.distances
-    names = [fitted.tasks[i] for i in far]
-    numbers: dict[str, Number] = {"far": ", ".join(names), "count": len(names)}
-    note = (
-        "Measured by the distance of a task's coefficients from those of the median "
-        "task; outlier_tasks=True fits a model of outlier tasks."
+    words = (
+        "The tasks of this model were not tested. Their distances from the median "
+        "task are among the tables."
     )
-    if not names:
-        words = "No task's coefficients are unusually far from the others'."
-        return _find("outliers", "None stands out", words, note, numbers)
-    usual = float(np.median(distances))
-    first = _join_tasks(names[:1])
-    sentence = f"{first} is far from the median task, which most tasks equal."
-    if usual:
-        times = spell(distances[far[0]] / usual, 2)
-        sentence = f"{first} is {times} times as far from the median task as usual."
-    if len(names) > 1:
-        verb = "is" if len(names) == 2 else "are"
-        sentence += f" {_join_tasks(names[1:], 4)} {verb} also far from it."
-    value = f"{count_words(len(names), 'task')} far from the others"
-    return _find("outliers", value, sentence, note, numbers)
+    note = "outlier_tasks=True fits a model of outlier tasks, and tests each of them."
+    return _find("outliers", "Not tested", words, note)
 
 
 def _answer_effects(fitted: FittedModel) -> Finding:
     """Tasks whose effect at average features is not zero, furthest first."""
     summary, m, question = fitted.summary, len(fitted.tasks), "Which tasks stand out?"
-    ratios = [(one.effect or 0.0) / (one.error or math.inf) for one in summary.tasks]
-    ends = [(one.lower or 0.0, one.upper or 0.0) for one in summary.tasks]
-    sure = np.array([low > 0.0 or high < 0.0 for low, high in ends])
-    order = [i for i in np.argsort(-np.abs(ratios), kind="stable") if sure[i]]
-    level = f"{100 * (summary.level or 0.0):g} %"
+    effects = [
+        (spell_label(one.task), one.lower or 0.0, one.upper or 0.0)
+        for one in rank_effects(summary.tasks)
+    ]
+    far = [one for one in effects if one[1] * one[2] > 0]
     numbers: dict[str, Number] = {
-        "far": ", ".join(fitted.tasks[i] for i in order),
-        "count": len(order),
+        "far": ", ".join(name for name, _, _ in far),
+        "count": len(far),
     }
     note = (
         "Effects are predictions at average features, minus the mean of all tasks, "
-        f"with {level} intervals ({summary.errors}). outlier_tasks=True tests whether "
-        "whole tasks follow other rules."
+        f"with {100 * (summary.level or 0.0):g} % intervals ({summary.errors}). "
+        "outlier_tasks=True tests whether whole tasks follow other rules."
     )
-    if not order:
+    if not far:
         words = "At average features no task differs from the mean for certain."
         return _find("outliers", "None for certain", words, note, numbers, question)
     top_tasks = 3  # that are named
     named = "; ".join(
-        f"{fitted.tasks[i]} by {spell(ends[i][0], 3)} to {spell(ends[i][1], 3)}"
-        for i in order[:top_tasks]
+        f"{name} by {spell(low, 3)} to {spell(high, 3)}"
+        for name, low, high in far[:top_tasks]
     )
-    verb = "differs" if len(order) == 1 else "differ"
+    value = f"{len(far):,} of {count_words(m, 'task')}"
+    verb = "differs" if len(far) == 1 else "differ"
     words = (
-        f"At average features {len(order):,} of {count_words(m, 'task')} {verb} from "
-        f"the mean of all tasks for certain. Clearest: {named}."
+        f"At average features {value} {verb} from the mean of all tasks for certain. "
+        f"Clearest: {named}."
     )
-    value = f"{len(order):,} of {count_words(m, 'task')}"
     return _find("outliers", value, words, note, numbers, question)
-
-
-def far_tasks(fitted: FittedModel) -> Index:
-    """Tasks unusually far from the median task, farthest first."""
-    distances = fitted.distances
-    usual = np.median(distances)
-    # The factor makes the deviation comparable to that of a normal distribution.
-    deviation = 1.4826 * np.median(np.abs(distances - usual))
-    # Twice the median distance, too: with few tasks deviations mean little.
-    least = max(usual + 5.0 * deviation, 2.0 * usual)
-    far = np.flatnonzero(distances > least)
-    return far[np.argsort(-distances[far], kind="stable")]
 
 
 def _answer_found(fitted: FittedModel, names: list[str]) -> Finding:

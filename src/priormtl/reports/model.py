@@ -13,7 +13,7 @@ from typing import Self
 import numpy as np
 from scipy.sparse import issparse
 from scipy.special import log_softmax
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
@@ -36,8 +36,6 @@ from priormtl.priors import curves_of
 from priormtl.reports.content import spell_label
 from priormtl.selection import validation_errors
 
-MOST_CURVES = 16  # that are drawn
-CURVE_POINTS = 31
 GIVEN_ROWS = "the given rows"
 TRAINING_ROWS = "the training rows"
 
@@ -65,9 +63,7 @@ class FittedModel:
             return replace(known, learned=learned, pipeline=model)
         learned = read_fitted(model).by_class()
         summary = summarize_model(model)
-        if isinstance(model, LinearMultiTask) and (
-            isinstance(model, RegressorMixin) or model.fitted_.crossed is not None
-        ):
+        if isinstance(model, LinearMultiTask):
             # Intervals, unless the model is too large or has another penalty.
             with suppress(ValueError, np.linalg.LinAlgError):
                 summary = model.summary(0.95)
@@ -139,6 +135,7 @@ class FittedModel:
     def effects(self) -> list[ColumnEffect]:
         """Curves that the model found, largest first, on grids of their columns."""
         design, found = self.learned.design, list[ColumnEffect]()
+        most_curves, points = 16, 31  # on the page
         if design is None or not design.wiggles().keys() & {
             term.name for term in design.terms if isinstance(term, Curve)
         }:
@@ -147,10 +144,8 @@ class FittedModel:
             if int(j) in self.curves and self.parts[1, j] > 0:
                 name = self.label(int(j))
                 expansion = design.expansion_of(name)
-                found.append(
-                    read_effect(self.model, expansion, name, points=CURVE_POINTS)
-                )
-            if len(found) == MOST_CURVES:
+                found.append(read_effect(self.model, expansion, name, points=points))
+            if len(found) == most_curves:
                 break
         return found
 

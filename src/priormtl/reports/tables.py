@@ -11,7 +11,7 @@ import numpy as np
 
 from priormtl._arrays import Array, Index
 from priormtl.audits import PriorAudit, describe_rows
-from priormtl.estimators import ColumnEffect, SearchSummary, rank_levels
+from priormtl.estimators import ColumnEffect, SearchSummary, rank_effects
 from priormtl.metrics import Reliability
 from priormtl.priors import Targets, measure_violations
 from priormtl.rendering import count_words, join_words
@@ -39,10 +39,6 @@ RELATION_NUMBERS = {  # of an audit, and their labels
     "statistic": "Statistic",
     "p_value": "p-value",
 }
-RELATION_NOTE = (
-    "Disagreement is 0 where a relation holds exactly and 1 where coefficients as "
-    "large as the largest of the model contradict it completely"
-)
 
 
 def feature_table(fitted: FittedModel) -> Table:
@@ -201,7 +197,7 @@ def spell_grid(effect: ColumnEffect) -> list[str]:
 
 def level_table(fitted: FittedModel) -> Table | None:
     """Levels of crossed factors, furthest from zero first; None without any."""
-    levels = rank_levels(fitted.summary.levels)
+    levels = rank_effects(fitted.summary.levels)
     if not levels:
         return None
     columns = (
@@ -286,6 +282,10 @@ def statement_table(fitted: FittedModel) -> Table | None:
 def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | None:
     """Relations of an audit or of the model's prior, strongest disagreement first."""
     title = "Relations of the prior"
+    about = (
+        "Disagreement is 0 where a relation holds exactly and 1 where coefficients as "
+        "large as the largest of the model contradict it completely"
+    )
     audited = () if audit is None else audit.relations
     if audited:
         words = {"relation": "Relation", "kind": "Between", "verdict": "Verdict"}
@@ -294,7 +294,7 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
             for name, label in (words | RELATION_NUMBERS).items()
         )
         note = (
-            f"{RELATION_NOTE}; “without” is a fit without the prior. Strongest "
+            f"{about}; “without” is a fit without the prior. Strongest "
             "disagreement first."
         )
         return Table("relations", title, columns, note)
@@ -334,7 +334,7 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
         Column("violation_after", RELATION_NUMBERS["violation_after"], violation),
         Column("share", RELATION_NUMBERS["share"], share),
     )
-    note = f"{RELATION_NOTE}, in the fitted model. Strongest disagreement first."
+    note = f"{about}, in the fitted model. Strongest disagreement first."
     table = Table("relations", title, columns, note)
     return table.take(np.argsort(-violation, kind="stable"))
 
