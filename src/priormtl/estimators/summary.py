@@ -740,8 +740,8 @@ def summary_tables(summary: "ModelSummary") -> Iterator[Table]:
         title = "Crossed factors, effects of levels that are the same in all tasks"
         if summary.is_stochastic:
             title += " (likelihood estimated by random probes)"
-        rows = [(one.column, one.levels, one.sd) for one in summary.crossed]
-        yield build_table(title, ("column", "levels", "standard deviation"), rows)
+        factors = [(one.column, one.levels, one.sd) for one in summary.crossed]
+        yield build_table(title, ("column", "levels", "standard deviation"), factors)
         if summary.level is not None:
             yield build_table(
                 f"Levels that stand out, {level}",
