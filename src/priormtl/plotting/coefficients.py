@@ -304,7 +304,7 @@ def plot_over_tasks(
             if ends is not None:
                 bars = not joined or len(places) == 1
                 interval = ends[:, j, columns]
-                style.draw_interval(ax, places, interval, colour, bars=bars)
+                style.draw_interval(ax, places, [*interval], colour, bars=bars)
         style.name_ticks(ax, "x", [learned.tasks[i] for i in columns])
         ax.set(xlabel=f"Task ({len(columns)})", title=title)
         ax.set_ylabel(style.fold_words(f"Coefficient: {learned.unit}", ax))

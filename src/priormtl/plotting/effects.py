@@ -314,8 +314,8 @@ def _draw_tasks(
     others = [i for i in shown if i not in styles]
     alpha = float(np.clip(8.0 / max(len(others), 1), 0.12, 0.6))
     for i in others:
-        form = {"ls": "none", "marker": "_"} if dots else {"linewidth": 0.7}
-        ax.plot(grid, effect.lines[:, i], color=style.GREY, alpha=alpha, **form)
+        faint = {"ls": "none", "marker": "_"} if dots else {"linewidth": 0.7}
+        ax.plot(grid, effect.lines[:, i], color=style.GREY, alpha=alpha, **faint)
     for k, (i, (colour, line, marker)) in enumerate(styles.items()):
         form = {"ls": "none", "marker": marker} if dots else {"ls": line, "lw": 1.2}
         x = grid + 0.06 * (k + 1) if dots else grid

@@ -414,7 +414,7 @@ def to_markdown(content: Content, rows: int) -> str:
 
     for table in content.tables:
         more = _more(len(table) + table.left_out - min(rows, len(table)), "rows")
-        columns = {one.label: one.values for one in table.columns}
+        columns = {one.label: [*one.values] for one in table.columns}
         show(table.title, columns, [table.note, more])
     features, tasks = content.block_names
     most_tasks = 12  # columns of Markdown's table of coefficients

@@ -307,6 +307,7 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
         logs = log_softmax(scores, axis=1)
         scores = logs - np.log(-np.expm1(np.minimum(logs, -1e-15)))
         target = 2.0 * np.equal.outer(classes, np.arange(K)) - 1.0
+        assert codes is not None
         columns = np.minimum(codes[:, np.newaxis] * K + np.arange(K), m)
     else:
         target = _targets(fitted, y, None if codes is None else codes % m)
