@@ -215,6 +215,10 @@ class SquaredFit:
         unit = 2.0 * ROUNDING
         moments, size = self.moments, np.abs(at.coef)
         terms = np.sum(self._deviations * size, axis=0) + np.sqrt(moments.yy)
+        if isinstance(moments, CentredSamples) and moments.offset is not None:
+            # Scores are centred after the product.
+            offset = np.abs(moments.offset).T * size
+            terms = terms + np.sqrt(moments.weight) * np.sum(offset, axis=0)
         bound = unit * float(np.linalg.norm(terms))
         if isinstance(moments, CentredSamples):
             found = bound * (np.sqrt(2.0 * at.value) + bound)

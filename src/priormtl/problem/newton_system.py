@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_solve
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array
 from priormtl._numerics import (
@@ -29,6 +30,7 @@ from priormtl._numerics import (
     ConjugateGradients,
     conjugate_gradients,
 )
+from priormtl.data import CentredSamples
 from priormtl.losses import MultinomialFit, SquaredFit
 from priormtl.problem.elimination import Elimination, plan_elimination
 from priormtl.problem.quadratic import QuadraticPrior
@@ -490,6 +492,10 @@ def _make_system(
         inverse = 1.0 / stiffness
         found, steps = ((lambda r: inverse * r), True), MOST_PLAIN_STEPS
     solve, is_singular = found
+    if isinstance(moments, CentredSamples) and issparse(moments.data.X):
+        # Products of sparse rows are centred afterwards, and lose as many digits.
+        spread = moments.squared_deviations().T
+        is_singular |= bool(np.any(EPS * model.offsets() > SINGULAR * spread))
     return _System(solve, ridge, root, raw, steps, noise, is_singular)
 
 
