@@ -189,7 +189,7 @@ def test_models_without_statistics_say_what_is_missing():
 
 
 def test_errors_are_found_when_they_are_asked_for():
-    X, y, task = rows()
+    X, _, task = rows()
     model = MultiTaskClassifier(1.0).fit(X, (X[:, 0] > 2.0).astype(int), task=task)
     assert "errors" not in vars(model.fitted_)
     copy = pickle.loads(pickle.dumps(model))

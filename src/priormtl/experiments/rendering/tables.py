@@ -135,7 +135,7 @@ def _score_cells(
         if estimate is not None and runs[method].done == most
     }
     best = max(means, key=means.__getitem__, default="")
-    cells = []
+    cells: list[TextCell] = []
     for setting in settings:
         method, estimate = setting.method, ours[setting.method]
         paper = paper_estimate(dataset, metric, method)
