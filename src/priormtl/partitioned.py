@@ -119,10 +119,13 @@ class FamilyRows(NamedTuple):
         """Scores (b, r) without offsets, of coefficients (b, k)."""
         return np.matmul(self.F, coef[:, :, np.newaxis])[:, :, 0]
 
-    def model(self, family: Family, eta: Array) -> tuple[Array, Array]:
-        """Slopes, and roots of bends, of weighted losses at scores."""
-        bend = np.maximum(self.weight * family.bend(eta, self.y), 1e-30)
-        return self.weight * family.slope(eta, self.y), np.sqrt(bend)
+    def model(
+        self, family: Family, eta: Array, tasks: Index | slice = slice(None)
+    ) -> tuple[Array, Array]:
+        """Slopes, and roots of bends, of weighted losses at scores of some tasks."""
+        weight, y = self.weight[tasks], self.y[tasks]
+        bend = np.maximum(weight * family.bend(eta, y), 1e-30)
+        return weight * family.slope(eta, y), np.sqrt(bend)
 
 
 def _solve_family(shared: Shared, chunk: Chunk, family: Family) -> Solved:
@@ -131,6 +134,8 @@ def _solve_family(shared: Shared, chunk: Chunk, family: Family) -> Solved:
     Deviations are Θ Fᵀ α. With few rows per task its equations are those of α,
     (W⁻¹ + F Θ Fᵀ) α = z, else those of deviations.
     """
+    from priormtl.reml.kernel import dual_steps  # noqa: PLC0415  (slow to import)
+
     theta, data = shared.theta, FamilyRows.of(shared, chunk)
     b, r, k = data.F.shape
     size, scaled = np.sqrt(theta), data.F * np.sqrt(theta)
@@ -138,27 +143,30 @@ def _solve_family(shared: Shared, chunk: Chunk, family: Family) -> Solved:
     inner = scaled @ scaled.swapaxes(1, 2) if few else None
     base = data.F @ shared.centre + data.offset
     unknown, apart = np.zeros((b, r if few else k)), np.zeros((b, r))
-    unit = np.eye(r if few else k)
+    running = np.arange(b)  # tasks that still move
     for _ in range(MOST_STEPS):
-        slope, root = data.model(family, base + apart)
-        target = root * apart - slope / root
+        here = apart[running]
+        slope, root = data.model(family, base[running] + here, running)
+        target = root * here - slope / root
+        step, moved = np.empty((len(running), unknown.shape[1])), np.empty_like(here)
         if inner is not None:
-            V = root[:, :, np.newaxis] * inner * root[:, np.newaxis, :] + unit
-            new = root * np.linalg.solve(V, target[:, :, np.newaxis])[:, :, 0]
-            moved = np.matmul(inner, (new - unknown)[:, :, np.newaxis])[:, :, 0]
+            dual_steps(inner, running, root, target, unknown, step, moved)
         else:
-            rows = scaled * root[:, :, np.newaxis]
+            own = scaled[running]
+            rows = own * root[:, :, np.newaxis]
             turned_rows = rows.swapaxes(1, 2)
             rhs = np.matmul(turned_rows, target[:, :, np.newaxis])
-            new = np.linalg.solve(turned_rows @ rows + unit, rhs)[:, :, 0]
-            moved = np.matmul(scaled, (new - unknown)[:, :, np.newaxis])[:, :, 0]
-        longest = np.where(data.weight > 0, np.abs(moved), 0.0).max(axis=1)
+            new = np.linalg.solve(turned_rows @ rows + np.eye(k), rhs)[:, :, 0]
+            step = new - unknown[running]
+            moved = np.matmul(own, step[:, :, np.newaxis])[:, :, 0]
+        longest = np.where(data.weight[running] > 0, np.abs(moved), 0.0).max(axis=1)
         # All families have |f‴| ≤ f″ (see `losses.family`).
         share = np.log1p(longest) / np.maximum(longest, TINY)
         share = np.where(longest > 0, share, 1.0)[:, np.newaxis]
-        unknown += share * (new - unknown)
-        apart += share * moved
-        if longest.max(initial=0.0) <= 1e-6:  # what is left is of the order of squares
+        unknown[running] += share * step
+        apart[running] += share * moved
+        running = running[longest > 1e-6]  # what is left is of the order of squares
+        if len(running) == 0:
             break
     if few:
         unknown = np.matmul(unknown[:, np.newaxis, :], scaled)[:, 0]

@@ -238,3 +238,49 @@ def add_traces(Y: Array, half: Array, out: Array) -> None:
                     column[j] += share * Y[i, p, j]
             for j in range(k):
                 out[j] -= column[j] * column[j]
+
+
+@compiled
+def dual_steps(
+    inner: Array,
+    running: Index,
+    root: Array,
+    target: Array,
+    alpha: Array,
+    step: Array,
+    moved: Array,
+) -> None:
+    """Write W^(1/2) (I + W^(1/2) K W^(1/2))⁻¹ target − α, and K times it.
+
+    K_i = F_i Θ F_iᵀ are ``inner`` (b, r, r), ``root`` (n, r) is the diagonal of
+    W^(1/2) of the tasks ``running``, and ``alpha`` is (b, r).
+    """
+    n, r = target.shape
+    factor, x = np.empty((r, r)), np.empty(r)
+    for t in range(n):
+        i = running[t]
+        for p in range(r):
+            for q in range(p + 1):
+                entry = root[t, p] * inner[i, p, q] * root[t, q]
+                if p == q:
+                    entry += 1.0
+                for j in range(q):
+                    entry -= factor[p, j] * factor[q, j]
+                # Of the diagonal, only the reciprocal is needed.
+                factor[p, q] = 1.0 / sqrt(entry) if p == q else entry * factor[q, q]
+            entry = target[t, p]
+            for q in range(p):
+                entry -= factor[p, q] * x[q]
+            x[p] = entry * factor[p, p]
+        for p in range(r - 1, -1, -1):
+            entry = x[p]
+            for q in range(p + 1, r):
+                entry -= factor[q, p] * x[q]
+            x[p] = entry * factor[p, p]
+        for p in range(r):
+            step[t, p] = root[t, p] * x[p] - alpha[i, p]
+        for p in range(r):
+            entry = 0.0
+            for q in range(r):
+                entry += inner[i, p, q] * step[t, q]
+            moved[t, p] = entry
