@@ -1,26 +1,32 @@
 """Measure fits of many tasks: ``python -m benchmarks.many_tasks memory 1000000``.
 
-The first argument is where the rows are: ``memory`` (arrays), ``files`` (a Parquet
-file, with coefficients written to another), ``dask`` (two workers) or ``spark``
-(local[2]); ``groups`` is 125,066 groups with random intercept and slope in a million
-rows; ``page`` measures all and writes the table of docs/guide/scale.md. The second is
-the number of tasks, of 10 rows and 20 features each; ``--loss`` is squared or logistic.
-Ties are adaptive. Prints seconds of processor of this process and its descendants, and
-the peak of memory of this process, which is the driver.
+The first argument is where the rows are: ``memory`` (arrays), ``files`` (Parquet files,
+with coefficients written to others), ``dask`` (two workers) or ``spark`` (local[2]);
+``groups`` is 125,066 groups with random intercept and slope in a million rows. The
+second is the number of tasks, of 10 rows and 20 features each; ``--loss`` is squared or
+logistic. Ties are adaptive. Prints seconds of processor of this process and its
+descendants, seconds of the clock, and the peak of memory of this process, which is the
+driver.
 
-On a machine that is shared, seconds of processor are what counts; on two free cores
-they take a little more than half of the time.
+``--reference FILE`` compares the coefficients with those of a fit in memory, which
+writes them there. ``--limit`` is the most GiB of data that this process may hold, and
+``--kill`` the seconds after which a worker of Dask is killed. ``--json FILE`` adds the
+figures to a file of measurements; ``page`` writes those of docs/benchmarks to the table
+of docs/guide/scale.md.
 """
 
 import argparse
 import json
 import os
-import subprocess
+import resource
+import signal
 import sys
 import tempfile
-from importlib.util import find_spec
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Timer
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 import psutil
@@ -30,7 +36,8 @@ import pyarrow.parquet as pq
 from benchmarks.machine import process_memory
 from priormtl import MultiTaskClassifier, MultiTaskRegressor, engines
 
-PAGE = Path(__file__).parents[1] / "docs" / "guide" / "scale.md"
+DOCS = Path(__file__).parents[1] / "docs"
+PAGE, MEASURED = DOCS / "guide" / "scale.md", DOCS / "benchmarks" / "many_tasks.json"
 BEGIN, END = "<!-- benchmarks.many_tasks -->", "<!-- end -->"
 D, ROWS = 20, 10
 SETTINGS = {
@@ -71,25 +78,29 @@ def write(path: Path, m: int, loss: str) -> None:
         pq.write_table(pa.table(columns), path / f"{number:04d}.parquet")
 
 
-def fit_memory(m: int, loss: str) -> object:
+def fit_memory(measured: "Measured", m: int, loss: str) -> np.ndarray:
     """Fit arrays; the clock starts once they are there."""
     X, y = np.empty((m * ROWS, D)), np.empty(m * ROWS)
     for a, b in spans(m):
         X[a * ROWS : b * ROWS], y[a * ROWS : b * ROWS], _ = draw(a, b, loss)
     task = np.repeat(np.arange(m), ROWS)
-    with Measured("memory", m, loss):
-        return make(loss).fit(X, y, task=task)
+    model = make(loss)
+    with measured:
+        model.fit(X, y, task=task)
+    return np.column_stack([model.intercept_, model.coef_])
 
 
-def fit_groups() -> object:
+def fit_groups(measured: "Measured", m: int, loss: str) -> np.ndarray:
     """125,066 groups with random intercept and slope."""
     rng = np.random.default_rng(0)
-    m, n = 125_066, 10**6
+    n = 10**6
     task, x = np.sort(rng.integers(0, m, n)), rng.normal(size=(n, 1))
     y = (1 + 0.5 * rng.normal(size=m))[task] + rng.normal(size=n)
     y += (2 + 0.3 * rng.normal(size=m))[task] * x[:, 0]
-    with Measured("groups", m, "squared"):
-        return make("squared").fit(x, y, task=task)
+    model = make(loss)
+    with measured:
+        model.fit(x, y, task=task)
+    return np.column_stack([model.intercept_, model.coef_])
 
 
 def make(loss: str) -> MultiTaskRegressor | MultiTaskClassifier:
@@ -98,47 +109,58 @@ def make(loss: str) -> MultiTaskRegressor | MultiTaskClassifier:
     return kind(**SETTINGS)
 
 
-def fit_where(place: str, m: int, loss: str) -> object:
+def fit_where(measured: "Measured", m: int, loss: str, kill: float) -> np.ndarray:
     """Fit rows of Parquet files by an engine, with coefficients in files."""
-    with tempfile.TemporaryDirectory() as folder:
-        rows, out = Path(folder) / "rows", Path(folder) / "out"
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        rows, out, model = folder / "rows", folder / "out", make(loss)
         write(rows, m, loss)
         columns = {"task": "task", "target": "y", "out": out}
-        if place == "files":
-            with Measured(place, m, loss):
-                return engines.fit(make(loss), rows, **columns, folder=folder)
-        if place == "dask":
+        if measured.found["place"] == "files":
+            with measured:
+                engines.fit(model, rows, **columns, folder=folder)
+        elif measured.found["place"] == "dask":
             import dask.dataframe as dd  # noqa: PLC0415
             from distributed import Client, LocalCluster  # noqa: PLC0415
 
-            with (
-                LocalCluster(
-                    2, threads_per_worker=1, dashboard_address=None
-                ) as cluster,
-                Client(cluster) as client,
-            ):
-                table = dd.read_parquet(rows)
-                with Measured(place, m, loss):
-                    return engines.dask.fit(make(loss), table, **columns, client=client)
-        from pyspark.sql import SparkSession  # noqa: PLC0415
+            cluster = LocalCluster(2, threads_per_worker=1, dashboard_address=None)
+            client = stack.enter_context(Client(stack.enter_context(cluster)))
+            table = dd.read_parquet(rows)
+            if kill:
+                worker = next(iter(client.run(os.getpid).values()))
+                timer = Timer(kill, os.kill, (worker, signal.SIGKILL))
+                stack.callback(timer.cancel)
+                timer.start()
+            with measured:
+                engines.dask.fit(model, table, **columns, client=client)
+        else:
+            from pyspark.sql import SparkSession  # noqa: PLC0415
 
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-        builder = SparkSession.builder.master("local[2]")
-        builder = builder.config("spark.driver.memory", "4g")
-        builder = builder.config("spark.ui.enabled", "false")
-        session = builder.getOrCreate()
-        table = session.read.parquet(str(rows))
-        with Measured(place, m, loss):
-            return engines.spark.fit(make(loss), table, **columns, n_parts=16)
+            os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+            builder = SparkSession.builder.master("local[2]")
+            builder = builder.config("spark.driver.memory", "4g")
+            session = builder.config("spark.ui.enabled", "false").getOrCreate()
+            table = session.read.parquet(str(rows))
+            with measured:
+                engines.spark.fit(model, table, **columns, n_parts=16)
+        tables = [pq.read_table(file) for file in sorted(out.glob("part-*.parquet"))]
+    table = pa.concat_tables(tables).sort_by("task")
+    assert table["task"].to_pylist() == list(range(m))
+    names = ["(intercept)", *(f"x{j}" for j in range(D))]
+    return np.column_stack([table[name] for name in names])
 
 
 class Measured:
-    """Print seconds of processor and the peak of memory of what is done inside."""
+    """Measure seconds of processor and the peak of memory of what is done inside."""
 
-    def __init__(self, place: str, m: int, loss: str) -> None:
-        self.found: dict[str, object] = {"place": place, "tasks": m, "loss": loss}
+    def __init__(self, place: str, m: int, loss: str, limit: float) -> None:
+        self.found: dict[str, Any] = {"place": place, "tasks": m, "loss": loss}
+        self.limit = int(limit * 2**30)
 
     def __enter__(self) -> None:
+        if self.limit:
+            self.found["limit"] = self.limit / 2**30
+            resource.setrlimit(resource.RLIMIT_DATA, (self.limit, -1))
         Path("/proc/self/clear_refs").write_text("5", encoding="utf-8")
         self.found["before"] = memory("VmRSS")
         self.begin, self.wall = processor(), perf_counter()
@@ -147,7 +169,15 @@ class Measured:
         self.found["processor"] = processor() - self.begin
         self.found["seconds"] = perf_counter() - self.wall
         self.found["peak"] = memory("VmHWM")
-        print(json.dumps(self.found), flush=True)
+        resource.setrlimit(resource.RLIMIT_DATA, (-1, -1))
+
+    def compare(self, coef: np.ndarray, reference: Path) -> None:
+        """Largest difference to coefficients of a fit in memory, of the largest."""
+        if self.found["place"] == "memory":
+            np.save(reference, coef)
+            return
+        known = np.load(reference)
+        self.found["apart"] = float(np.abs(coef - known).max() / np.abs(known).max())
 
 
 def processor() -> float:
@@ -161,29 +191,27 @@ def memory(field: str) -> float:
     return process_memory(field) / 2**30
 
 
-def write_page(m: int) -> None:
-    """Measure all, each in a process of its own, and write a table to the page."""
-    asked = [("groups",), ("memory",), ("memory", "--loss", "logistic")]
-    asked += [("files",), ("files", "--loss", "logistic"), ("dask",)]
-    asked += [("spark",)] if find_spec("pyspark") else []
+def write_page() -> None:
+    """Write the table of what was measured to the page."""
     lines = [
-        "| rows in | loss | tasks | seconds of processor | peak, GiB | before, GiB |",
-        "| --- | --- | ---: | ---: | ---: | ---: |",
+        "| rows in | loss | tasks | seconds of processor | seconds | peak, GiB | "
+        "before, GiB | apart |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for place, *options in asked:
-        command = [sys.executable, "-m", "benchmarks.many_tasks", place, str(m)]
-        out = subprocess.run(
-            [*command, *options], check=True, capture_output=True, text=True
-        )
-        found = json.loads(out.stdout.splitlines()[-1])
+    for found in json.loads(MEASURED.read_text(encoding="utf-8")):
+        place = found["place"]
+        if "limit" in found:
+            place += f", {found['limit']:g} GiB allowed"
+        if "kill" in found:
+            place += ", a worker killed"
+        apart = f"{found['apart']:.0e}" if "apart" in found else ""
         lines.append(
-            f"| {found['place']} | {found['loss']} | {found['tasks']:,} | "
-            f"{found['processor']:.1f} | {found['peak']:.2f} | {found['before']:.2f} |"
+            f"| {place} | {found['loss']} | {found['tasks']:,} | "
+            f"{found['processor']:.1f} | {found['seconds']:.1f} | {found['peak']:.2f} |"
+            f" {found['before']:.2f} | {apart} |"
         )
-        print(lines[-1], flush=True)
     page = PAGE.read_text(encoding="utf-8")
-    head, rest = page.split(BEGIN)
-    table = "\n".join(lines)
+    (head, rest), table = page.split(BEGIN), "\n".join(lines)
     page = f"{head}{BEGIN}\n\n{table}\n\n{END}{rest.split(END)[1]}"
     PAGE.write_text(page, encoding="utf-8")
 
@@ -195,15 +223,30 @@ def main() -> None:
     parser.add_argument("place", choices=places)
     parser.add_argument("tasks", type=int, nargs="?", default=100_000)
     parser.add_argument("--loss", default="squared", choices=["squared", "logistic"])
+    parser.add_argument("--reference", type=Path)
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--limit", type=float, default=0.0)
+    parser.add_argument("--kill", type=float, default=0.0)
     asked = parser.parse_args()
     if asked.place == "page":
-        write_page(asked.tasks)
-    elif asked.place == "groups":
-        fit_groups()
+        write_page()
+        return
+    m = 125_066 if asked.place == "groups" else asked.tasks
+    measured = Measured(asked.place, m, asked.loss, asked.limit)
+    if asked.place == "groups":
+        coef = fit_groups(measured, m, asked.loss)
     elif asked.place == "memory":
-        fit_memory(asked.tasks, asked.loss)
+        coef = fit_memory(measured, m, asked.loss)
     else:
-        fit_where(asked.place, asked.tasks, asked.loss)
+        coef = fit_where(measured, m, asked.loss, asked.kill)
+    if asked.kill:
+        measured.found["kill"] = asked.kill
+    if asked.reference:
+        measured.compare(coef, asked.reference)
+    print(json.dumps(measured.found), flush=True)
+    if asked.json:
+        known = json.loads(asked.json.read_text()) if asked.json.exists() else []
+        asked.json.write_text(json.dumps([*known, measured.found], indent=1) + "\n")
 
 
 if __name__ == "__main__":
