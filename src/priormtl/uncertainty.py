@@ -388,11 +388,8 @@ def _noise(gram: Array) -> Array:
 
 def task_errors(moments: Any, coef: Array, intercept: Array) -> Array:
     """Sum of squared errors of each task (m,), from moments; coef is (m, d)."""
-    selected, used, P = np.flatnonzero(coef.any(axis=0)), moments, coef
-    if len(selected) < coef.shape[1]:
-        used, P = moments.restrict(selected), coef[:, selected]
-    products = used.gram_product(np.ascontiguousarray(P.T)).T
-    within = moments.yy + np.einsum("ij,ij->i", P, products - 2.0 * used.xy)
-    misses = moments.y_mean - np.einsum("ij,ij->i", P, used.x_mean) - intercept
+    products = moments.gram_product(np.ascontiguousarray(coef.T)).T
+    within = moments.yy + np.einsum("ij,ij->i", coef, products - 2.0 * moments.xy)
+    misses = moments.y_mean - np.einsum("ij,ij->i", coef, moments.x_mean) - intercept
     # Rounding can leave a perfect fit below zero.
     return np.asarray(np.maximum(within, 0.0) + moments.weight * misses**2)

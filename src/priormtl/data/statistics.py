@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array, Index, tasks_last
 from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.data.device import DeviceGrams
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
@@ -179,7 +179,12 @@ class TaskStatistics:
             return np.asarray(xx[0] @ P)
         if xx.size > LARGE:
             # Gram matrices are symmetric: as few rows are read as P has.
-            used = np.flatnonzero(P.any(axis=1))
+            used, last = np.flatnonzero(P.any(axis=1)), xx.transpose(1, 2, 0)
+            if last.flags.c_contiguous:
+                out, part = np.zeros(P.shape), np.empty(P.shape)
+                for j in used:
+                    out += np.multiply(last[j], P[j], out=part)
+                return out
             if 2 * len(used) <= len(P):
                 columns = np.ascontiguousarray(P[used].T)
                 pairs = zip(columns, xx, strict=True)
@@ -223,7 +228,12 @@ class TaskStatistics:
         if isinstance(self.xx, DeviceGrams | StreamedGrams):
             xx = self.xx.restrict(features)
         else:
-            xx = np.asarray(self.xx)[:, features[:, np.newaxis], features]
+            matrices, place = np.asarray(self.xx), np.ix_(features, features)
+
+            def fill(i: int, out: Array) -> None:
+                out[:] = matrices[i][place]
+
+            xx = tasks_last(len(matrices), len(features), fill)
         return self.derive(
             x_mean=self.x_mean[:, features],
             xx=xx,

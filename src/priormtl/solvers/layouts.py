@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from priormtl._arrays import Array, Index
+from priormtl._arrays import Array, Index, tasks_last
 from priormtl._lazy import cached_property
 from priormtl._numerics import EPS, VANISHING, Operator, conjugate_gradients
 from priormtl.problem import NormalForm, SampleForm
@@ -94,6 +94,27 @@ def lay_out_system(blocks: BlockQuadratic, data: Array, own: Array) -> System:
     # Loops for constraints are compiled only where there are some.
     sign = blocks.sign if blocks.is_constrained else None
     return System(data, own, *strengths, kind, sign, graph)
+
+
+def lay_out_gram(matrices: Array) -> Array:
+    """Gram matrices (k, k, m) of all tasks, which loops only read.
+
+    They would be compiled once more for arrays that cannot be written: matrices in this
+    order that are read-only only as a view are not copied.
+    """
+
+    def fill(i: int, out: Array) -> None:
+        out[:] = matrices[i]
+
+    gram = matrices.transpose(1, 2, 0)
+    if gram.flags.c_contiguous:
+        try:
+            gram = gram.view()
+            gram.flags.writeable = True
+            return gram
+        except ValueError:  # those who own them may not write, either
+            pass
+    return tasks_last(*matrices.shape[:2], fill).transpose(1, 2, 0)
 
 
 class Descent(ABC):
@@ -200,8 +221,7 @@ class TaskBlocks:
     """A Gram matrix per task, in compiled loops with tasks last."""
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
-        # Loops would be compiled once more for arrays that cannot be written.
-        gram = np.require(blocks.gram.transpose(1, 2, 0), requirements=["C", "W"])
+        gram = lay_out_gram(blocks.gram)
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
         self.blocks = blocks
         self.system = lay_out_system(blocks, gram, own)
