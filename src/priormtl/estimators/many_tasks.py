@@ -21,7 +21,8 @@ from priormtl.data import (
 )
 from priormtl.fitted import Certificate, Fitted, task_array
 from priormtl.model import Model
-from priormtl.partitioned import PartitionedFit, TaskTable, fit_tasks, refusal
+from priormtl.partitioned import PartitionedFit, fit_tasks, refusal
+from priormtl.task_steps import TaskTable
 from priormtl.uncertainty import StandardErrors
 
 # Tasks from which on a fit adds up sums over them: elimination over a graph of tasks
