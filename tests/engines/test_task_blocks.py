@@ -18,6 +18,7 @@ from priormtl import (
     engines,
 )
 from priormtl.engines import dask as on_dask
+from priormtl.engines import task_blocks
 from priormtl.estimators import many_tasks
 from priormtl.exceptions import DataFileError, ModelFileError
 
@@ -95,6 +96,11 @@ def test_dask_and_files_agree_with_memory(monkeypatch, tmp_path, loss, settings)
     assert found.gap <= 1e-6 * found.unit
     frame.to_parquet(tmp_path / "rows.parquet", row_group_size=100)
     again = make(loss, settings)
+    engines.fit(again, tmp_path / "rows.parquet", **COLUMNS, folder=tmp_path)
+    assert_same(whole, again)
+    # Spill files that are too large for memory are split.
+    monkeypatch.setattr(task_blocks, "BUCKETS", 3)
+    monkeypatch.setattr(task_blocks, "BUCKET", 3000)
     engines.fit(again, tmp_path / "rows.parquet", **COLUMNS, folder=tmp_path)
     assert_same(whole, again)
     assert [path.name for path in tmp_path.iterdir()] == ["rows.parquet"]

@@ -291,7 +291,7 @@ class Spill:
 
     def __init__(self, folder: str | os.PathLike[str], buckets: int) -> None:
         self.folder, self.buckets = Path(folder), buckets
-        self.size = 0  # bytes written
+        self.sizes = [0] * buckets  # bytes written
         with ExitStack() as stack:
             self._files: list[IO[bytes]] = [
                 stack.enter_context(tempfile.TemporaryFile(dir=folder))
@@ -310,11 +310,11 @@ class Spill:
         except OSError as error:
             raise OSError(
                 error.errno,
-                f"rows cannot be written to disk after {self.size / 1e9:.3g} GB: "
+                f"rows cannot be written to disk after {sum(self.sizes) / 1e9:.3g} GB: "
                 f"{error.strerror}; choose a folder on a larger disk",
                 str(self.folder),
             ) from None
-        self.size += LENGTH.size + content.size
+        self.sizes[bucket] += LENGTH.size + content.size
 
     def scatter(self, table: pa.Table, rows: Index, buckets: Index) -> None:
         """Write some rows of a table to their buckets, in the order given."""

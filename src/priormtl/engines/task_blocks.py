@@ -49,6 +49,7 @@ T = TypeVar("T")
 SHARED = "_shared.json"  # readers of Parquet folders skip names with underscores
 TASK, INTERCEPT = "task", "(intercept)"
 BUCKETS = 64
+BUCKET = 2**25  # bytes of a spill file that is read at once; larger ones are split
 KIND = "coefficients of tasks"
 
 
@@ -411,8 +412,8 @@ def fit(
     """Fit many tasks from files that do not fit into memory, with any loss.
 
     The source is read once. Rows are written to temporary files, brought together by
-    task; then every step of the fit is one pass over them. Memory holds about a
-    hundredth of the rows.
+    task; then every step of the fit is one pass over them. Memory holds the rows of
+    some tasks, however many there are.
 
     Parameters
     ----------
@@ -463,20 +464,31 @@ def _spread(schema: Schema, opened: Source, spill: Spill) -> Layout:
                 layouts[number_layout(names)] = None
             else:
                 layouts[batches.read_batch(schema, table).layout] = None
-            hashes = hash_rows({schema.task: table[schema.task]}) % spill.buckets
-        spill.scatter(table, np.arange(len(hashes)), hashes.astype(np.intp))
+            _scatter(table, schema.task, spill, 0)
     return join_all(layouts)
 
 
-def _gather(recipe: Recipe, spill: Spill) -> Iterator[Block]:
-    """Blocks of the rows of one spill file after the other."""
+def _scatter(table: pa.Table, task: str, spill: Spill, depth: int) -> None:
+    """Write rows to spill files by digits of hashes of their tasks."""
+    digits = hash_rows({task: table[task]}) // BUCKETS**depth % BUCKETS
+    spill.scatter(table, np.arange(len(digits)), digits.astype(np.intp))
+
+
+def _gather(recipe: Recipe, spill: Spill, depth: int = 1) -> Iterator[Block]:
+    """Blocks of the rows of one spill file after the other; large ones are split."""
+    most_depth = 4  # rows of one task stay together
     for bucket in range(spill.buckets):
-        tables = list(spill.read(bucket))
-        if tables:
-            yield from recipe.blocks(
-                pa.concat_tables(tables, promote_options="permissive")
-            )
-        spill.drop(bucket)
+        tables = spill.read(bucket)
+        if spill.sizes[bucket] > BUCKET and depth < most_depth:
+            with Spill(spill.folder, BUCKETS) as smaller:
+                for table in tables:
+                    _scatter(table, recipe.schema.task, smaller, depth)
+                spill.drop(bucket)
+                yield from _gather(recipe, smaller, depth + 1)
+        elif spill.sizes[bucket]:
+            whole = pa.concat_tables(tables, promote_options="permissive")
+            spill.drop(bucket)
+            yield from recipe.blocks(whole)
 
 
 def holds_numbers(kind: pa.DataType) -> bool:
