@@ -12,6 +12,7 @@ from scipy.sparse import csr_array
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]
 Matrix = Array | csr_array
+LARGE = 2**22  # numbers: 32 MB, which take longer to read than a loop over tasks
 TILE = 16  # tasks moved at a time: two cache lines of numbers
 
 
@@ -28,3 +29,18 @@ def tasks_last(t: int, d: int, fill: Callable[[int, Array], None]) -> Array:
             fill(start + k, matrix)
         out[:, :, start : start + TILE] = part.transpose(1, 2, 0)
     return out.transpose(2, 0, 1)
+
+
+def restrict_tasks_last(matrices: Array, rows: Index | None = None) -> Array:
+    """Some rows and columns of matrices (t, d, d), or all, tasks last in memory."""
+    if matrices.size <= LARGE:  # NumPy leaves them in this order
+        if rows is not None:
+            return matrices[:, rows[:, np.newaxis], rows]
+        return np.array(matrices.transpose(1, 2, 0), order="C").transpose(2, 0, 1)
+    place = ... if rows is None else np.ix_(rows, rows)
+
+    def fill(i: int, out: Array) -> None:
+        out[:] = matrices[i][place]
+
+    k = matrices.shape[1] if rows is None else len(rows)
+    return tasks_last(len(matrices), k, fill)

@@ -133,7 +133,7 @@ def test_few_features_of_large_matrices_are_laid_out_first(monkeypatch, share, t
     problem = sine_problem(4, 12, intercepts=FreeIntercepts(), theta=theta)
     problem = problem.with_strengths(lam=share * problem.lam_max)
     usual = best(problem)
-    monkeypatch.setattr(blocks, "LARGE_GRAM", 0)
+    monkeypatch.setattr(blocks, "LARGE", 0)
     monkeypatch.setattr(sweeps, "FIRST_FEATURES", 2)
     monkeypatch.setattr(sweeps, "_lay_out", counted)
     problem = replace(problem, memo={})

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from priormtl._arrays import Array, Index, tasks_last
+from priormtl._arrays import LARGE, Array, Index, restrict_tasks_last
 from priormtl.archive import Settings, read_archive, write_archive
 from priormtl.data.device import DeviceGrams
 from priormtl.data.labels import merge_tasks, tasks_from_plain, tasks_to_plain
@@ -30,7 +30,6 @@ from priormtl.exceptions import ModelFileError
 from priormtl.rendering import build_table, spell_number, to_notebook
 
 KIND = "task statistics"
-LARGE = 2**22  # numbers, 32 MB: reading them takes longer than a loop over tasks
 MOST_SHOWN = 10  # tasks, and names of features, in notebooks
 SHAPES = {"weight": "m", "x_mean": "md", "y_mean": "m", "xy": "md", "yy": "m"}
 PLAIN = tuple(SHAPES)  # all arrays but xx
@@ -228,12 +227,7 @@ class TaskStatistics:
         if isinstance(self.xx, DeviceGrams | StreamedGrams):
             xx = self.xx.restrict(features)
         else:
-            matrices, place = np.asarray(self.xx), np.ix_(features, features)
-
-            def fill(i: int, out: Array) -> None:
-                out[:] = matrices[i][place]
-
-            xx = tasks_last(len(matrices), len(features), fill)
+            xx = restrict_tasks_last(np.asarray(self.xx), features)
         return self.derive(
             x_mean=self.x_mean[:, features],
             xx=xx,

@@ -10,13 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import block_diag, csr_array
 
-from priormtl._arrays import Array, Index, tasks_last
+from priormtl._arrays import LARGE, Array, Index, restrict_tasks_last
 from priormtl.penalties import RowSeparable
 from priormtl.priors.graphs import Laplacian
 from priormtl.problem import NormalForm, Problem, SampleForm
 
 SMALL_GRAM = 2**19  # numbers: 4 MB
-LARGE_GRAM = 2**22  # numbers: 32 MB, whose copy takes longer than a few sweeps
 NO_RELATION = csr_array((0, 0))
 
 
@@ -44,7 +43,7 @@ class BlockQuadratic:
 
     def __post_init__(self) -> None:
         form = self.form
-        large = isinstance(form, NormalForm) and form.gram.size > LARGE_GRAM
+        large = isinstance(form, NormalForm) and form.gram.size > LARGE
         constrained = bool(self.common.any() or self.sign.any())
         self.__dict__.update(is_constrained=constrained, is_large=large)
 
@@ -134,16 +133,7 @@ class BlockQuadratic:
             samples = self.form._replace(rows=self.form.rows[rows])
             relation = csr_array(self.relation[rows][:, rows])
             return replace(part, form=samples, relation=relation)
-        matrices, place = self.form.gram, np.ix_(rows, rows)
-
-        def fill(i: int, out: Array) -> None:
-            out[:] = matrices[i][place]
-
-        # Tasks last, as layouts want them: no second copy of large matrices.
-        if self.is_large:
-            gram = tasks_last(len(matrices), len(rows), fill)
-        else:
-            gram = matrices[:, rows[:, np.newaxis], rows]
+        gram = restrict_tasks_last(self.form.gram, rows)
         if self.relation.nnz:
             gram += self.relation.toarray()[rows[:, np.newaxis], rows]
         linear = self.form.linear[rows]

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from priormtl._arrays import Array, Index, tasks_last
+from priormtl._arrays import Array, Index, restrict_tasks_last
 from priormtl._lazy import cached_property
 from priormtl._numerics import EPS, VANISHING, Operator, conjugate_gradients
 from priormtl.problem import NormalForm, SampleForm
@@ -102,10 +102,6 @@ def lay_out_gram(matrices: Array) -> Array:
     They would be compiled once more for arrays that cannot be written: matrices in this
     order that are read-only only as a view are not copied.
     """
-
-    def fill(i: int, out: Array) -> None:
-        out[:] = matrices[i]
-
     gram = matrices.transpose(1, 2, 0)
     if gram.flags.c_contiguous:
         try:
@@ -114,7 +110,7 @@ def lay_out_gram(matrices: Array) -> Array:
             return gram
         except ValueError:  # those who own them may not write, either
             pass
-    return tasks_last(*matrices.shape[:2], fill).transpose(1, 2, 0)
+    return restrict_tasks_last(matrices).transpose(1, 2, 0)
 
 
 class Descent(ABC):
