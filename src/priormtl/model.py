@@ -51,6 +51,7 @@ from priormtl.losses import (
     FAMILIES,
     DataFit,
     Family,
+    FamilyEvaluation,
     FamilyFit,
     FreeIntercepts,
     Intercepts,
@@ -93,6 +94,7 @@ from priormtl.solvers import (
     Solution,
     Solver,
     StopReason,
+    approach,
     max_iter,
     settle,
     solve,
@@ -250,7 +252,7 @@ class Model:
         l21 = L21(weights, constraints)
         penalty = Nuclear() if self.penalty == "nuclear" else l21
         problem = Problem(fit, quadratic, penalty, self.lam)
-        if self.n_classes > 2 and start is None and estimate is not None:
+        if self.n_classes > 2 and estimate is not None:
             estimate = _with_optimum(estimate, problem)
         return Posed(
             self,
@@ -456,6 +458,7 @@ class Model:
         start: Ties | None,
         *,
         slopes: bool = True,
+        same_scores: float = 2e-4,
     ) -> Ties:
         """How much intercepts and coefficients vary between tasks, by REML."""
         if self.n_classes > 2:
@@ -476,6 +479,7 @@ class Model:
             "unit": self.weight_unit,
         }
         if not isinstance(fit, SquaredFit):
+            options["same_scores"] = same_scores
             return estimate_family_ties(fit, graph, **options)
         if suits_rows(source, graph, fit.intercepts):
             del options["unit"]  # rows are counted
@@ -493,14 +497,16 @@ class Model:
     ) -> Ties:
         """The same of more than two classes, from each of them against the others.
 
-        It takes long: parts of the data and variants of a structure use ``start``.
+        It takes long: parts of the data and variants of a structure use ``start``, and
+        variances, which are averaged over classes, are found roughly.
         """
         if start is not None:
             return start
+        options: dict[str, Any] = {"slopes": slopes, "same_scores": 0.02}
         binary, found = replace(self, n_classes=2), list[Ties]()
         for k in range(self.n_classes):
             rows = replace(source, y=np.where(source.y == k, 1.0, -1.0))
-            found.append(binary._estimate(rows, graph, prior, None, slopes=slopes))
+            found.append(binary._estimate(rows, graph, prior, None, **options))
         return join_classes(found)
 
 
@@ -556,17 +562,30 @@ def _with_shrinkage(
     return FeaturePrior(tuple(parts)), ties - ridge
 
 
+def _has_signs(problem: Problem) -> bool:
+    return problem.constraints is not None and bool(problem.constraints.signs.any())
+
+
+def _has_ridges_of_reml(prior: FeaturePrior | None, graph: Laplacian) -> bool:
+    """Whether REML has minimised the very objective: one ridge of each feature."""
+    parts = () if prior is None else prior.parts
+    rows = [part for part in parts if not isinstance(part, Common)]
+    if not all(isinstance(part, Ridge) and part.weight == 1.0 for part in rows):
+        return False
+    places = [j for part in rows if isinstance(part, Ridge) for j in part.positions]
+    return len(set(places)) == len(places) and (not rows or bool(graph.one_group))
+
+
 def _with_optimum(found: Ties, problem: Problem) -> Ties:
     """An estimate with the coefficients of all classes that are best at its ties."""
-    signed = problem.constraints is not None and problem.constraints.signs.any()
-    if found.noise_variance is None or signed:
+    d = problem.shape[0]
+    if found.noise_variance is None or _has_signs(problem) or len(found.rows) < d:
         return found
-    smooth, method = problem.with_strengths(lam=0.0, epsilon=1.0), Newton()
-    solution = solve(smooth, method, stop=Solver().rules(method))
-    rows = [solution.coef]
-    if found.intercept is not None:
-        rows.insert(0, solution.intercept[np.newaxis])
-    return replace(found, rows=np.vstack(rows))
+    extra = found.intercept is not None
+    smooth = problem.with_strengths(lam=0.0, epsilon=1.0)
+    at = approach(smooth, found.rows[len(found.rows) - d :]).fit
+    assert isinstance(at, FamilyEvaluation)
+    return replace(found, rows=np.vstack([*([at.b] if extra else []), at.coef]))
 
 
 class Coupling(NamedTuple):
@@ -611,28 +630,24 @@ class Posed(NamedTuple):
     def estimated(self) -> tuple[Array, Array] | None:
         """Coefficients (m, d) and intercepts (m,) that REML fits, in the user's units.
 
-        They are the optimum at lam = 0 and epsilon = 1 (with logistic loss up to the
-        tolerance of REML). None where they are not: with relations between
-        features, and where ridges meet ties other than to the mean.
+        They are the optimum at lam = 0 and epsilon = 1 (with other losses than squared
+        about, as far as scores of held-out rows tell). None where they are not: with
+        relations between features, and where ridges meet ties other than to the mean.
         """
         found, prior = self.estimate, self.feature_prior
-        if found is None or found.noise_variance is None or self.model.n_classes > 2:
+        if found is None or found.noise_variance is None:
             return None
         if not isinstance(self.model.ties, str) or self.model.ties != "adaptive":
-            return None
-        parts = () if prior is None else prior.parts
-        rows = [part for part in parts if not isinstance(part, Common)]
-        if not all(isinstance(part, Ridge) and part.weight == 1.0 for part in rows):
-            return None
-        places = [j for part in rows if isinstance(part, Ridge) for j in part.positions]
-        if len(set(places)) < len(places):
-            return None  # REML has one ridge for each
-        if rows and not self.problem.prior.laplacian.one_group:
             return None
         if self.model.fit_intercept is True or self.model.intercept_strength not in (
             1.0,
             "adaptive",
         ):
+            return None
+        if self.model.n_classes > 2:  # the optimum of the problem, whatever its ridges
+            if self.problem.prior.D.nnz or _has_signs(self.problem):
+                return None
+        elif not _has_ridges_of_reml(prior, self.problem.prior.laplacian):
             return None
         extra = int(found.intercept is not None)
         P = found.rows[extra:]

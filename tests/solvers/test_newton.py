@@ -1,5 +1,9 @@
+from dataclasses import replace
+from functools import partial
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from instances import (
     INTERCEPTS,
@@ -10,8 +14,19 @@ from instances import (
     sine_problem,
     with_signs,
 )
-from priormtl.losses import Logistic
-from priormtl.solvers import History, Newton, StopReason, gap_below, max_iter, solve
+from priormtl.losses import Logistic, Multinomial, TiedIntercepts, by_class
+from priormtl.penalties import L21, RowConstraints
+from priormtl.priors import TaskPrior, laplacian
+from priormtl.problem import Problem, QuadraticPrior
+from priormtl.solvers import (
+    History,
+    Newton,
+    StopReason,
+    approach,
+    gap_below,
+    max_iter,
+    solve,
+)
 
 
 def logistic_problem(intercepts="free", n=40):
@@ -62,3 +77,30 @@ def test_at_the_minimum_it_stays():
     problem = sine_problem(lam=0.0)
     ends = [solve(problem, Newton(), stop=[max_iter(n)]) for n in (1, 5)]
     np.testing.assert_allclose(ends[0].coef, ends[1].coef, atol=1e-10)
+
+
+def class_problem():
+    """Three classes of three tasks, in which the first feature has one effect."""
+    rng, data = np.random.default_rng(0), random_tasks("weighted", m=3, d=4, n=40)
+    data = replace(data, y=rng.integers(0, 3, data.y.shape).astype(float))
+    graph = by_class(laplacian(TaskPrior.mean(), data.tasks), 3)
+    fit = Multinomial(3).bind(data, TiedIntercepts(graph, 2.0))
+    rows = RowConstraints(np.zeros(4), np.arange(4) == 0, 3)
+    prior = QuadraticPrior(csr_array((0, 4)), graph, 0.0, 0.8, ridge=np.full(4, 0.1))
+    return Problem(fit, prior, L21(None, rows), 0.0)
+
+
+PROBLEMS = {kind: partial(logistic_problem, kind) for kind in INTERCEPTS}
+
+
+@pytest.mark.parametrize("size", [0.0, 3.0])
+@pytest.mark.parametrize("problem", [*PROBLEMS.values(), class_problem])
+def test_rough_steps_end_where_no_score_tells_the_difference(problem, size):
+    problem = problem()
+    point = approach(
+        problem, size * np.sin(np.arange(np.prod(problem.shape))).reshape(problem.shape)
+    )
+    best = solve(problem, Newton(), stop=[gap_below(1e-10, 1), max_iter(50)])
+    assert best.reason is StopReason.GAP
+    left = point.value - problem.objective(best.point)
+    assert left <= 1e-6 * problem.null_objective

@@ -186,7 +186,7 @@ class Elimination:
             pivots += degree[:, np.newaxis, np.newaxis] * tie
             links[: len(graph.weight)] = -graph.weight[:, np.newaxis, np.newaxis] * tie
         half, gains = np.empty_like(links), np.empty_like(links)
-        inverses = np.empty_like(pivots)
+        inverses, halves = np.empty_like(pivots), np.empty_like(pivots)
         place, least = np.empty(graph.n_nodes, dtype=np.intp), np.full(k, np.inf)
         log_determinant = 0.0
         for level in self.levels:
@@ -198,7 +198,7 @@ class Elimination:
             # By triangular factors: explicit inverses lose what strong ties hold.
             factors = np.linalg.inv(roots)
             turned = factors.swapaxes(1, 2)
-            inverses[level.nodes] = turned @ factors
+            inverses[level.nodes], halves[level.nodes] = turned @ factors, factors
             place[level.nodes] = np.arange(len(level.nodes))
             own = place[level.own.index]
             if level is self.levels[0] and tie.ndim == 1:  # links are diagonal still
@@ -213,7 +213,7 @@ class Elimination:
                 level.other.subtract(pivots, here.swapaxes(1, 2) @ here)
             left, right = half[level.left.index], half[level.right.index]
             level.across.subtract(links, left.swapaxes(1, 2) @ right)
-        return Factor(self, inverses, gains, log_determinant, least)
+        return Factor(self, inverses, halves, gains, log_determinant, least)
 
 
 @lru_cache(maxsize=8)  # fits of the same tasks share it
@@ -228,6 +228,7 @@ class Factor:
 
     order: Elimination
     inverses: Array  # (nodes, k, k) of the pivots
+    halves: Array  # (nodes, k, k) F with FᵀF = inverse, lower triangular
     gains: Array  # (edges, k, k)
     log_determinant: float
     least_pivots: Array  # (k,) smallest pivot of each row over all nodes
@@ -243,6 +244,15 @@ class Factor:
             later = found[level.other.index]
             level.own.subtract(found, self.gains[level.edges] @ later)
         return found
+
+    def form(self, sides: Array) -> Array:
+        """Quadratic form Bᵀ A⁻¹ B (r, r) of right-hand sides B (nodes, k, r)."""
+        left, r = np.array(sides), sides.shape[2]
+        for level in self.order.levels:
+            turned = self.gains[level.edges].swapaxes(1, 2)
+            level.other.subtract(left, turned @ left[level.own.index])
+        roots = (self.halves @ left).reshape(left.shape[0] * left.shape[1], r)
+        return np.asarray(roots.T @ roots)
 
     def selected_inverse(self) -> tuple[Array, Array]:
         """Blocks of the inverse at the nodes, and at the edges of the plan."""

@@ -126,9 +126,22 @@ def solve_newton_system(
     return NewtonStep(x, decrease, left)
 
 
-def solve_along(problem: "Problem", point: "Point", free: NDArray[np.bool_]) -> Array:
-    """Newton direction along some entries of P, about; the others stay as they are."""
-    system, constraints = _system(problem, point), problem.constraints
+def solve_along(
+    problem: "Problem",
+    point: "Point",
+    free: NDArray[np.bool_],
+    *,
+    near: "Point | None" = None,
+    tol: float = 1e-3,
+) -> Array:
+    """Newton direction along some entries of P, about; the others stay as they are.
+
+    ``near`` is a point whose system is at hand, and close enough to precondition with.
+    """
+    at = near or point
+    system, constraints = at.__dict__.get(MEMO), problem.constraints
+    if system is None:
+        system = at.__dict__[MEMO] = _system(problem, at)
     ridge = system.ridge[:, np.newaxis]
 
     def project(V: Array) -> Array:
@@ -139,7 +152,7 @@ def solve_along(problem: "Problem", point: "Point", free: NDArray[np.bool_]) -> 
         lambda r: project(system.precondition(project(r))),
         lambda p, _: project(problem.hessian(point, p)) + ridge * p,
         -project(point.gradient),
-        1e-3,  # the next point has another Hessian
+        tol,  # the next point has another Hessian
         system.most_steps,
     )
 
@@ -399,8 +412,7 @@ def _eliminate_classes(
         trial[:, steps, steps] += ridge
         try:
             factor = order.factorise(trial, tie)
-            gains = factor.solve(sides)
-            left = corner - np.tensordot(sides, gains, axes=([0, 1], [0, 1]))
+            left = corner - factor.form(sides)
             root = np.linalg.cholesky(left + np.diag(least_shared))
             break
         except np.linalg.LinAlgError:  # rounding: a larger ridge factorises
@@ -422,7 +434,7 @@ def _eliminate_classes(
             total = by_class[shared].sum(axis=2).T.ravel()
             total -= np.tensordot(sides, found[:, :, 0], axes=([0, 1], [0, 1]))
             effects = cho_solve((root, True), total, check_finite=False)
-            found[:, :, 0] -= gains @ effects
+            found = factor.solve(padded - sides @ effects[:, np.newaxis])
             out[shared] = effects.reshape(K, -1).T[:, :, np.newaxis]
         parts = found[:m, :, 0].reshape(m, K, -1)
         out[own] = parts[:, :, extra:].transpose(2, 1, 0)
@@ -549,8 +561,7 @@ def _eliminate(
         trial[:, steps, steps] += ridge[own]
         try:
             factor = order.factorise(trial, tie)
-            gains = factor.solve(border)
-            left = corner - np.tensordot(border, gains, axes=([0, 1], [0, 1]))
+            left = corner - factor.form(border)
             left += m * np.diag(ridge[shared])
             root = np.linalg.cholesky(left)
             break
@@ -569,7 +580,7 @@ def _eliminate(
             total = rest[common].sum(axis=1)
             total -= np.tensordot(border, found[:, :, 0], axes=([0, 1], [0, 1]))
             effects = cho_solve((root, True), total, check_finite=False)
-            found[:, :, 0] -= gains @ effects
+            found = factor.solve(padded - border @ effects[:, np.newaxis])
             out[common] = effects[:, np.newaxis]
         out[inner] = found[:m, extra:, 0].T
         return out

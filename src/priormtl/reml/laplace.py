@@ -67,11 +67,13 @@ def estimate_family_ties(
     start: Ties | None = None,
     unit: float = 1.0,
     is_restricted: bool = True,
+    same_scores: float = 2e-4,
 ) -> Ties:
     """Ties of a family: those of its quadratic models, a few times over.
 
     Rows have noise of variance 1, or of ``unit``, the mean weight of rows. Each round
-    starts where the last one ended, the first one at ``start``.
+    starts where the last one ended, the first one at ``start``. The last one changes
+    scores by a share of ``same_scores`` at most.
     """
     d, m = fit.shape
     noise = unit if fit.family.noise_is_known else None
@@ -93,8 +95,8 @@ def estimate_family_ties(
     rounds = 20  # of quadratic models
     first_tolerance = 0.1  # of the first round, a tenth of that in the next, and so on
     settled_round = 0.01  # gain in twice the log-likelihood of a last round
-    # Change of scores of a last round; parts of the data are there to be scored.
-    same_scores = 0.05 if start is not None or not to_mean else 2e-4
+    if start is not None or not to_mean:  # parts of the data are there to be scored
+        same_scores = 0.05
     for number in range(rounds):
         laplace, bends = None, fit.family.working_bend(point.eta, fit.data.y)
         if not to_mean:

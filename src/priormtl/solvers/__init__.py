@@ -20,7 +20,7 @@ from priormtl.solvers.loop import (
     solve,
     stalled,
 )
-from priormtl.solvers.newton import Newton, ProximalNewton
+from priormtl.solvers.newton import Newton, ProximalNewton, approach
 from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
 from priormtl.solvers.path import lam_grid, solve_path
 from priormtl.solvers.row_descent import RowDescent
