@@ -99,6 +99,14 @@ def test_tasks_may_lack_a_class_where_intercepts_are_tied():
         MultiTaskClassifier(1.0, **settings).fit(X[kept], Y[kept], task=TASK[kept])
 
 
+def test_tasks_that_all_lack_a_class_have_it_where_intercepts_are_tied():
+    kept = np.where(TASK == 0, Y != 2, Y != 0)
+    model = MultiTaskClassifier(1.0, task_prior="mean", fit_intercept="tied")
+    model.fit(X[kept], Y[kept], task=TASK[kept])
+    assert model.classes_.tolist() == [0, 1, 2]
+    assert model.predict_proba(X, task=TASK).shape == (150, 3)
+
+
 def test_pairs_of_classes_stay_binary():
     kept = np.where(TASK == 0, Y != 2, Y != 0)
     model = MultiTaskClassifier(1.0).fit(X[kept], Y[kept], task=TASK[kept])

@@ -114,6 +114,10 @@ MIXED = 1.25  # times the correction for smaller training parts
 # tables. More weight for later origins, or the scale of the last one for all, changes
 # that by 0.01 at most.
 FEW_ORIGINS = 0.8
+# Rows of counts and amounts that their dispersion, and scales, cost: 90 % intervals
+# cover 0.878 with 48 rows, 0.900 with 100 and with 220 on parts of 17 tables of counts
+# (none of ``benchmarks.counts``), and 0.898, 0.908 and 0.903 with it.
+LOST_ROWS = 10.0
 
 
 QUESTIONS = ("rows", "later", "tasks")
@@ -342,8 +346,9 @@ class Calibration(NamedTuple):
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
         wider = 1.0 + 1.0 / max(n_tasks, 2)
-        beyond = wider * _quantiles(unseen, weight)
-        knots = _quantiles(scaled, weight)
+        lost = 0.0 if rows.is_additive else LOST_ROWS
+        beyond = wider * _quantiles(unseen, weight, lost)
+        knots = _quantiles(scaled, weight, lost)
         if rows.is_later:
             knots = knots * (1.0 + FEW_ORIGINS / n_folds)
         return cls(
@@ -698,12 +703,16 @@ def _levels(count: int) -> Array:
     return np.asarray(1.0 - (1.0 - np.arange(1, count + 1) / (count + 1)) ** 2)
 
 
-def _quantiles(size: Array, weight: Array) -> Array:
-    """Quantiles of weighted sizes: at most a few hundred."""
+def _quantiles(size: Array, weight: Array, lost: float = 0.0) -> Array:
+    """Quantiles of weighted sizes: at most a few hundred.
+
+    The share of new rows beyond each is larger as if so many rows were ``lost``.
+    """
     order = np.argsort(size, kind="stable")
     size, weight = size[order], weight[order]
     # The i-th of n sizes is the quantile at i / (n + 1): a new row may lie beyond all.
     levels = np.cumsum(weight) / (weight.sum() + weight.mean())
+    levels = 1.0 - (1.0 - levels) / (1.0 - min(lost / len(size), 0.5))
     return np.interp(_levels(min(MOST_KNOTS, max(len(size), 2))), levels, size)
 
 
