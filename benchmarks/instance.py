@@ -25,6 +25,14 @@ class Instance:
     theta: float = 0.0
     epsilon: float = 0.0
     pairs: np.ndarray | None = None  # (s, 2) features that act alike
+    # "squared", "poisson", or "logistic" of three classes or more: y are their numbers
+    # from 0 on, and P has the columns of class after class.
+    family: str = "squared"
+
+    @property
+    def classes(self) -> int:
+        """Scores of a row."""
+        return int(self.y.max()) + 1 if self.family == "logistic" else 1
 
     @property
     def is_shared(self) -> bool:
@@ -35,7 +43,7 @@ class Instance:
     def shape(self) -> tuple[int, int]:
         """(d, m)."""
         m = self.y.shape[1] if self.is_shared else int(self.codes[-1]) + 1
-        return self.X.shape[1], m
+        return self.X.shape[1], self.classes * m
 
     @property
     def has_priors(self) -> bool:
@@ -48,7 +56,13 @@ class Instance:
         return float(np.linalg.norm(self.gradient_at_zero(), axis=1).max())
 
     def gradient_at_zero(self) -> np.ndarray:
-        """Xᵀy of each task (d, m)."""
+        """Slope of the loss of each task at P = 0, but for its sign (d, m)."""
+        if self.family != "squared":
+            residual = row_residuals(self, np.zeros((len(self.y), self.classes)))
+            ends = np.flatnonzero(np.diff(self.codes)) + 1
+            parts = zip(np.split(self.X, ends), np.split(residual, ends), strict=True)
+            slopes = np.stack([X.T @ v for X, v in parts])  # (m, d, K)
+            return slopes.transpose(1, 2, 0).reshape(self.X.shape[1], -1)
         if self.is_shared:
             return self.X.T @ self.y
         return np.column_stack([X.T @ y for X, y in self.tasks()])
@@ -67,7 +81,8 @@ class Instance:
         pairs = np.zeros((0, 2), int) if self.pairs is None else self.pairs
         strengths = np.array([self.lam, self.theta, self.epsilon])
         arrays = {"X": self.X, "y": self.y, "codes": self.codes, "pairs": pairs}
-        np.savez(path, name=np.array(self.name), strengths=strengths, **arrays)
+        names = {"name": np.array(self.name), "family": np.array(self.family)}
+        np.savez(path, strengths=strengths, **names, **arrays)
 
     @classmethod
     def load(cls, path: Path) -> Self:
@@ -75,7 +90,17 @@ class Instance:
         with np.load(path, allow_pickle=False) as file:
             parts = [file[key] for key in ("X", "y", "codes")]
             strengths = map(float, file["strengths"])
-            return cls(str(file["name"]), *parts, *strengths, file["pairs"])
+            name, family = str(file["name"]), str(file["family"])
+            return cls(name, *parts, *strengths, file["pairs"], family)
+
+
+def row_residuals(instance: Instance, scores: np.ndarray) -> np.ndarray:
+    """Slopes of the losses of counts, or of classes, at scores (n, K)."""
+    if instance.family == "poisson":
+        return np.exp(scores) - instance.y[:, np.newaxis]
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))
+    shares /= shares.sum(axis=1, keepdims=True)
+    return shares - np.equal.outer(instance.y, np.arange(instance.classes))
 
 
 def difference_rows(instance: Instance) -> csr_array:
@@ -90,7 +115,7 @@ def difference_rows(instance: Instance) -> csr_array:
 
 def block_design(instance: Instance) -> tuple[csc_array, np.ndarray]:
     """One sparse group lasso for all tasks: group j holds row j of P, prior as rows."""
-    d, m = instance.shape
+    d, m = instance.X.shape[1], int(instance.codes[-1]) + 1
     n = len(instance.y)
     rows = np.repeat(np.arange(n), d)
     columns = (np.arange(d) * m + instance.codes[:, np.newaxis]).ravel()

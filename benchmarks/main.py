@@ -25,6 +25,7 @@ WORKLOADS = {
     "own_x": SOLVERS,
     "images": SOLVERS,
     "logistic": SOLVERS,
+    "families": (*SOLVERS, "reml"),
     "nuclear": SOLVERS,
     "cross_validation": (*SOLVERS, "selection"),
     "growth": SOLVERS,

@@ -6,7 +6,7 @@ import numpy as np
 
 from benchmarks.instance import Instance, difference_rows
 from priormtl.data import TaskData, from_codes, from_columns
-from priormtl.losses import NoIntercepts, Squared
+from priormtl.losses import NoIntercepts, Squared, find_family
 from priormtl.penalties import L21
 from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem import Problem, QuadraticPrior
@@ -34,14 +34,15 @@ def task_data(instance: Instance) -> TaskData:
     """Arrays as the library reads them."""
     if instance.is_shared:
         return from_columns(instance.X, instance.y)
-    names = tuple(range(instance.shape[1]))
+    names = tuple(range(int(instance.codes[-1]) + 1))
     return from_codes(instance.X, instance.y, instance.codes, names)
 
 
 def build_problem(instance: Instance) -> Problem:
     """Read, summarise and pose."""
     data = task_data(instance)
-    fit = Squared().bind(data, NoIntercepts())
+    family = find_family(instance.family, None, max(2, instance.classes))
+    fit = (family or Squared()).bind(data, NoIntercepts())
     d, m = instance.shape
     prior = QuadraticPrior.none(d, m)
     if instance.has_priors:

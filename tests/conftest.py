@@ -26,6 +26,7 @@ def few_trees():
     with pytest.MonkeyPatch.context() as patch:
         sizes = Booster(20, 6, 0.3, 255), Booster(40, 12, 0.3, 63)
         patch.setattr(stacked, "SIZES", sizes)
+        patch.setattr(stacked, "CLASS_SIZES", sizes)
         yield
 
 

@@ -23,12 +23,16 @@ def prepare(instance: Instance) -> dict[str, Solve]:
     """At one lam, and along a path of ten that ends there."""
     arguments = _shared(instance) if instance.is_shared else _own(instance)
     rows = instance.y.size if instance.is_shared else len(arguments["glm"].y)
+    classes = instance.classes
+    if classes > 1:
+        rows *= classes
     path = np.geomspace(instance.lam_max, instance.lam, 11)[1:] / rows
 
     def follow(lams: np.ndarray) -> Solve:
         def solve(tolerance: float) -> np.ndarray:
             state = ad.grpnet(lmda_path=lams, tol=tolerance, **arguments, **SETTINGS)
-            return state.betas[-1].toarray().reshape(instance.shape)
+            coef = state.betas[-1].toarray().reshape(len(instance.X.T), -1, classes)
+            return coef.swapaxes(1, 2).reshape(instance.shape)
 
         return solve
 
@@ -45,14 +49,18 @@ def _shared(instance: Instance) -> dict[str, Any]:
 
 
 def _own(instance: Instance) -> dict[str, Any]:
-    d, m = instance.shape
+    d, columns = instance.shape
     design, target = block_design(instance)
+    K = instance.classes
+    if K > 1:  # it has a column for each class and column of X
+        target = np.equal.outer(target, np.arange(K)).astype(float)
     X = csc_matrix(design)
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
+    glms = {"squared": ad.glm.gaussian, "poisson": ad.glm.poisson}
     return {
         "X": ad.matrix.sparse(X),
-        "glm": ad.glm.gaussian(target),
-        "groups": np.arange(d) * m,
+        "glm": glms.get(instance.family, ad.glm.multinomial)(target),
+        "groups": np.arange(d) * columns,
         "penalty": np.ones(d),
     }
 

@@ -6,7 +6,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.sparse import csc_matrix
 from skglm import GroupLasso
+from skglm.datafits import PoissonGroup
 from skglm.estimators import MultiTaskLasso
+from skglm.penalties import WeightedGroupL2
+from skglm.solvers import GroupProxNewton
+from skglm.utils.data import grp_converter
+from skglm.utils.jit_compilation import compiled_clone
 
 from benchmarks.instance import Instance, block_design
 from benchmarks.peers.protocol import serve
@@ -34,12 +39,30 @@ def _shared(instance: Instance) -> Solve:
     return solve
 
 
+def _counts(X: csc_matrix, y: np.ndarray, alpha: float, m: int) -> Solve:
+    """Poisson loss with groups, by its proximal Newton method on a dense design."""
+    dense = np.asfortranarray(X.toarray())
+    pointers, indices = grp_converter(m, X.shape[1])
+    weights = np.ones(len(pointers) - 1)
+    datafit = compiled_clone(PoissonGroup(pointers, indices))
+    penalty = compiled_clone(WeightedGroupL2(alpha, weights, pointers, indices))
+
+    def solve(tolerance: float) -> np.ndarray:
+        solver = GroupProxNewton(max_iter=200, tol=tolerance * alpha)
+        coef = solver.solve(dense, y, datafit, penalty)[0]
+        return coef.reshape(-1, m)
+
+    return solve
+
+
 def _own(instance: Instance) -> Solve:
     design, target = block_design(instance)
     X = csc_matrix(design)
     X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
     alpha = instance.lam / len(target)
     d, m = instance.shape
+    if instance.family == "poisson":
+        return _counts(X, target, alpha, m)
 
     def solve(tolerance: float) -> np.ndarray:
         model = GroupLasso(

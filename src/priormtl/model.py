@@ -764,18 +764,21 @@ class Posed(NamedTuple):
         """
         if self.drift is not None:
             data = self.drift.white
-        posed, found = self._fit(solver, data, coef)
-        fit = posed.problem.fit
-        if not isinstance(fit, FamilyFit) or not fit.family.has_dispersion:
-            return posed, found
-        rounds = 25 if self.model.dispersion is None else 0
-        for _ in range(rounds):
+        fit, given = self.problem.fit, self.model.dispersion is not None
+        if not isinstance(fit, FamilyFit) or not fit.family.has_dispersion or given:
+            return self._fit(solver, data, coef)
+        # Roughly at first: what a fit gains is lost where the dispersion moves.
+        rough = replace(solver, tol=max(solver.tol, 1e-3))
+        posed, found = self._fit(rough, data, coef)
+        for _ in range(25):
             last, fit = fit, fit.refit(found.point.fit)  # type: ignore[arg-type]
             ratio = fit.family.alpha / last.family.alpha  # type: ignore[attr-defined]
-            if abs(ratio - 1.0) <= 1e-4:
+            if abs(ratio - 1.0) <= 1e-4 and rough is solver:
                 break
+            if abs(ratio - 1.0) <= 0.05:
+                rough = solver
             posed = posed._replace(problem=replace(posed.problem, fit=fit, memo={}))
-            posed, found = posed._fit(solver, data, found.coef)
+            posed, found = posed._fit(rough, data, found.coef)
         return posed, found
 
     def _fit(

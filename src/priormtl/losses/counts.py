@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.special import betainc, gammaln, xlogy
+from scipy.optimize import brentq
+from scipy.special import betainc, digamma, gammaln, xlogy
 from scipy.stats import nbinom
 
 from priormtl._arrays import Array
@@ -77,14 +77,19 @@ def most_likely_dispersion(eta: Array, y: Array, weight: Array) -> float:
         chances = gammaln(y + r) - gammaln(r) - r * np.log1p(mean / r)
         return -float(weight @ (chances + y * (eta - np.log(r + mean))))
 
+    def slope(log_alpha: float) -> float:
+        """Derivative in r: values alone tell the dispersion to three digits."""
+        r = float(np.exp(-log_alpha))
+        rise = digamma(y + r) - digamma(r) - np.log1p(mean / r)
+        return float(weight @ (rise + (mean - y) / (r + mean)))
+
     limit = np.log(1e6)
     grid = np.linspace(-limit, limit, 29)
     start = int(np.argmin([unlikely(one) for one in grid]))
-    ends = grid[max(0, start - 1)], grid[min(28, start + 1)]
-    found = minimize_scalar(
-        unlikely, bounds=ends, method="bounded", options={"xatol": 1e-7}
-    )
-    return float(np.exp(found.x))
+    low, high = grid[max(0, start - 1)], grid[min(28, start + 1)]
+    if not slope(low) < 0.0 < slope(high):  # at an end, or beyond all digits
+        return float(np.exp(grid[start]))
+    return float(np.exp(brentq(slope, low, high, xtol=1e-10)))
 
 
 def log_or_zero(y: Array) -> Array:

@@ -42,6 +42,7 @@ STRONGEST_TIE = 1e8  # in the preconditioner, relative to the data's curvature
 MOST_NUMBERS = 2**25  # in the blocks of an elimination: 256 MB
 MOST_PLAIN_STEPS = 5000  # without an elimination
 SINGULAR = 1e-9  # pivots relative to a feature's curvature: half of all digits
+MOST_COUPLED = 128  # unknowns of a task in all classes, eliminated for a few digits
 FEW_UNKNOWNS = 250  # for which a decomposition takes a few milliseconds
 
 Preconditioner = Callable[[Array], Array]
@@ -141,7 +142,7 @@ def solve_along(
     at = near or point
     system, constraints = at.__dict__.get(MEMO), problem.constraints
     if system is None:
-        system = at.__dict__[MEMO] = _system(problem, at)
+        system = at.__dict__[MEMO] = _system(problem, at, is_rough=True)
     ridge = system.ridge[:, np.newaxis]
 
     def project(V: Array) -> Array:
@@ -314,8 +315,11 @@ def data_rows(fit: SquaredFit, point: "Point") -> tuple[Array, Array]:
     return np.vstack(blocks), np.concatenate(residuals)
 
 
-def _system(problem: "Problem", point: "Point") -> _System:
-    """Preconditioner and scales, kept where the Hessian is the same everywhere."""
+def _system(problem: "Problem", point: "Point", *, is_rough: bool = False) -> _System:
+    """Preconditioner and scales, kept where the Hessian is the same everywhere.
+
+    Rough ones are for a few digits: classes are not coupled where that takes longer.
+    """
     fit = problem.fit
     known = problem.memo.get(MEMO)
     if known is not None and known[0] is fit and known[1] is problem.prior:
@@ -324,7 +328,7 @@ def _system(problem: "Problem", point: "Point") -> _System:
     if problem.constraints is not None:
         common = problem.constraints.common
     if isinstance(fit, MultinomialFit):
-        found = _class_system(problem, fit, point, common)
+        found = _class_system(problem, fit, point, common, is_rough=is_rough)
     else:
         model = fit.quadratic_model(point.fit)
         found = _make_system(model, problem.prior, problem.shape, common)
@@ -334,7 +338,12 @@ def _system(problem: "Problem", point: "Point") -> _System:
 
 
 def _class_system(
-    problem: "Problem", fit: MultinomialFit, point: "Point", common: NDArray[np.bool_]
+    problem: "Problem",
+    fit: MultinomialFit,
+    point: "Point",
+    common: NDArray[np.bool_],
+    *,
+    is_rough: bool,
 ) -> _System:
     """System of classes: all at once by elimination, or where that is large one by one.
 
@@ -354,7 +363,8 @@ def _class_system(
     least = RIDGE * (10 + len(scale)) * np.where(scale > 0, scale, 1.0)
     exact = None
     size = 0 if order is None else order.n_blocks * k * (k + K * int(common.sum()))
-    if order is not None and size <= MOST_NUMBERS:
+    pays = size <= MOST_NUMBERS and not (is_rough and k > MOST_COUPLED)
+    if order is not None and pays:
         exact = _eliminate_classes(prior, fit, point, order, least, common)
     root, noise = np.sqrt(data), np.full(K * m, ROUNDING)
     if exact is not None:

@@ -19,6 +19,8 @@ from priormtl.penalties import L21
 from priormtl.problem import Point, Problem, solve_along
 from priormtl.solvers.loop import AtPoint, Method, solve_inexactly
 
+MEMO = "point whose factors precondition the rows that are not zero"
+
 
 @dataclass(frozen=True)
 class Newton:
@@ -121,8 +123,13 @@ def _refine(problem: Problem, penalty: L21, point: Point) -> Point:
     start = smooth.at(point.coef[rows], near=point)
     # Coefficients at a bound that the gradient pushes against it stay there.
     held = (start.coef == 0) & (smooth.free_gradient(start) == 0)
+    # Factors of a point with the same rows serve as long as the objective hardly falls.
+    known, near = problem.memo.get(MEMO), start
+    if known is not None and np.array_equal(known[0], rows):
+        near = known[1] if known[1].value - start.value < 0.1 * start.value else start
+    problem.memo[MEMO] = rows, near
     coef = np.zeros(problem.shape)
-    coef[rows] = start.coef + solve_along(smooth, start, ~held)
+    coef[rows] = start.coef + solve_along(smooth, start, ~held, near=near)
     if not np.all(np.isfinite(coef)):
         return point  # features so far from zero that their curvature has no digits
     if problem.constraints is not None:
