@@ -67,12 +67,14 @@ class Certificate(NamedTuple):
         return self.gap / self.objective if self.objective > 0 else self.gap
 
 
-class KnownErrors(NamedTuple):
+@dataclass(frozen=True)
+class KnownErrors:
     """A ``find_errors`` that has nothing to find."""
 
     errors: StandardErrors | None
 
     def __call__(self) -> StandardErrors | None:
+        """Find what is known."""
         return self.errors
 
 
