@@ -215,6 +215,12 @@ DATES = {
         form: [f"{day:{form}}" for day in DAYS]
         for form in ("%d %b %Y", "%d-%b-%Y", "%B %d, %Y", "%b. %d %Y", "%Y %b %d")
     },
+    **{
+        form: [f"{day:{form}}" for day in DAYS]
+        for form in ("%m/%d/%y", "%d.%m.%y", "%d-%b-%y", "%A, %d %B %Y", "%Y%m%d")
+    },
+    "12 hours": [f"{day:%m/%d/%Y} 12:00 AM" for day in DAYS],
+    "number": [int(f"{day:%Y%m%d}") for day in DAYS],
 }
 
 
@@ -324,10 +330,13 @@ def test_durations_and_times_of_day_are_days():
     frame = pd.DataFrame({"t": 0, "for": pd.to_timedelta(hours, "h")})
     frame["at"] = [dt.time(int(hour), 30) for hour in hours]
     frame["as text"] = [f"{hour:02d}:30" for hour in hours]
+    frame["12 hours"] = [f"{dt.time(int(hour), 30):%I:%M %p}" for hour in hours]
+    frame["short"] = [f"{hour}:30" for hour in hours]
     made = TableFeatures("t", "none").fit_transform(frame).to_frame()
     assert np.allclose(made["for"], hours / 24.0)
     assert np.allclose(made["at"], (hours + 0.5) / 24.0)
-    assert np.allclose(made["as text"], made["at"])
+    for form in ("as text", "12 hours", "short"):
+        assert np.allclose(made[form], made["at"])
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -433,6 +442,40 @@ def test_marks_among_numbers_are_gaps(library, marks):
     for one, other in ((model, "many"), (twin, texts[1])):  # that fit has not seen
         with pytest.raises(ValueError, match="'x' must hold numbers, as in fit"):
             one.predict(library({**few, "x": ["12", other, "7"]}))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize(
+    "form", ["{:,.0f}", "${:,.2f}", "€{:.0f}", "{:.0f} kg", "{:.1f}%", "{:+,.0f} km/h"]
+)
+def test_numbers_as_people_write_them(library, form):
+    rng = np.random.default_rng(0)
+    texts = [form.format(x) for x in np.exp(rng.normal(8.0, 1.0, N))]
+    plain = [float("".join(c for c in text if c in "+.0123456789")) for text in texts]
+    task = np.arange(N) % 3
+    twin = TableFeatures("t").fit(build(library, {"t": task, "x": plain}))
+    read = TableFeatures("t").fit(build(library, {"t": task, "x": texts}))
+    again = Design.from_plain(read.design_.to_plain())
+    for rows in (slice(None), slice(3, 4)):  # a single row may have no separators
+        part = build(library, {"t": task[rows], "x": texts[rows]})
+        known = twin.transform(build(library, {"t": task[rows], "x": plain[rows]})).X
+        assert np.array_equal(again.encode(part), known)
+    with pytest.raises(ValueError, match=r"'x' must hold numbers in .*as in fit"):
+        again.encode(build(library, {"t": [0], "x": ["12 lb"]}))
+
+
+@pytest.mark.parametrize("form", ["{:.2f}", "{:,.2f}"])
+def test_decimal_commas_are_told(form):
+    swap = str.maketrans(".,", ",.")
+    x = [form.format(i * 137.31).translate(swap) for i in range(N)]
+    with pytest.raises(ValueError, match="'x' must hold numbers with decimal points"):
+        TableFeatures("t").fit(pd.DataFrame({"t": np.arange(N) % 3, "x": x}))
+
+
+def test_columns_that_are_the_target_are_told():
+    table = pd.DataFrame({"t": np.arange(N) % 3, "x": np.arange(N) ** 2.0})
+    with pytest.warns(UserWarning, match="'x' is equal to the target"):
+        quick().fit(table, table["x"])
 
 
 def test_marks_in_many_rows_or_of_many_kinds_are_told():

@@ -5,12 +5,14 @@ All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 - numbers and booleans are numbers;
 - dates, durations and times of day are numbers of days: since 1970 (in UTC where there
   is a time zone), or since midnight;
-- whole numbers such as 202401, all of them a year and a month, are dates;
+- whole numbers such as 202401 or 20240131, all of them months or days, are dates, also
+  as text;
 - text in which every value is a date, a timestamp or a time of day is read as such:
   ISO text as in CSV files, and what people write, such as 31.12.2024, Dec 2024 or
   2024 Q4 (``FORMATS``);
-- text that is numbers but for one or two marks such as "." or NA, which stand for
-  missing values (``MARK``), is numbers with gaps;
+- text that is numbers, all in the same unit if they have one, such as 12.5 kg, $1,234
+  or 7 % (``AMOUNT``), is numbers; one or two marks such as "." or NA among them stand
+  for missing values (``MARK``);
 - other text, and what is declared as categories, is text.
 
 Columns of objects are judged by their values. Values of other types (lists, bytes, ...)
@@ -45,6 +47,7 @@ DAY_FIRST, MONTH_FIRST = "dates, day before month", "dates, month before day"
 DATE_KINDS = (DATES, DAY_FIRST, MONTH_FIRST)
 DAY = 86400.0  # seconds
 CLOCK = r"\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
+PLAIN_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?: ?[AaPp][Mm])?"
 # Dates as people write them, with spaces for what separates their parts. Quarters and
 # weeks are written out as their first days before.
 YEAR_MONTH = "%Y %m"
@@ -52,10 +55,24 @@ FORMATS = {
     **dict.fromkeys((YEAR_MONTH, "%YM%m", "%Y %b", "%Y %B", "%b %Y", "%B %Y"), DATES),
     **dict.fromkeys(("%Y %m %d", "%Y %b %d", "%d %b %Y", "%d %B %Y"), DATES),
     **dict.fromkeys(("%b %d %Y", "%B %d %Y"), DATES),
-    "%d %m %Y": DAY_FIRST,
-    "%m %d %Y": MONTH_FIRST,
+    **dict.fromkeys(("%d %b %y", "%d %B %y", "%b %d %y", "%B %d %y", "%b %y"), DATES),
+    **dict.fromkeys(("%d %m %Y", "%d %m %y"), DAY_FIRST),
+    **dict.fromkeys(("%m %d %Y", "%m %d %y"), MONTH_FIRST),
 }
+WEEKDAY = r"(?:(?:Mon|Tues?|Wed(?:nes)?|Thu(?:rs)?|Fri|Sat(?:ur)?|Sun)(?:day)?[., ]+)?"
+# Years of two digits only where nothing else is written like that: 31/12/24, 31-Dec-24,
+# Dec 31, 24 and Dec-24.
+SHORT_DATE = (
+    r"\d{1,2}([/.])\d{1,2}\2\d\d|\d{1,2}[- ][A-Za-z]{3,9}[- ]\d\d"
+    r"|[A-Za-z]{3,9} \d{1,2}, ?\d\d|[A-Za-z]{3}-\d\d"
+)
 DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(\.\d{3})*(,\d+)?\s*")
+AMOUNT = re.compile(
+    r"\s*([-+]?) ?([$€£¥₹]?) ?"  # sign, and money
+    r"((?:0|[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d*)(?:\.\d*)?|\.\d+)"
+    r"\s*((?:[^\W\d_]|[%$€£¥₹°])[^\d,;:()<>+-]{0,11}?)?\s*"  # unit
+)
 FEWEST_MONTHS = 4  # different numbers such as 202401 that are taken for months
 NUMBER_TYPES = (bool, int, float, Decimal, np.bool_, np.integer, np.floating)
 # What a column of objects holds, by the types of its values. NumPy counts durations
@@ -76,6 +93,7 @@ class Cells(NamedTuple):
     values: NDArray[Any]  # (n,) numbers, or codes of texts; NaN or −1: missing
     texts: tuple[str, ...] = ()  # sorted; of numbers, the marks of missing values
     is_declared: bool = False  # whether its type says that it holds categories
+    unit: str = ""  # of numbers that were text
 
     @property
     def gaps(self) -> NDArray[np.bool_]:
@@ -95,12 +113,13 @@ def read_cells(
         return found
     if found.gaps.all():
         return Cells(str(kind), np.full(len(found.values), np.nan))
-    if kind in DATE_KINDS and found.kind == NUMBERS:
+    if kind in DATE_KINDS:
         months = parse_months(found, fewest=1)
         if months.kind == DATES:
             return months
     texts = [text for text in found.texts if text not in marks]
-    strange = [text for text in texts if not DECIMAL.fullmatch(text)]
+    numbers = read_amounts(texts)[1]
+    strange = [text for text in texts if text not in numbers]
     if kind == NUMBERS and found.kind == TEXTS and not strange:
         return parse_numbers(found)
     example = f" such as {strange[0][:40]!r}" if strange else ""
@@ -231,8 +250,8 @@ def read_dates(
     matches = [iso_date.fullmatch(text) for text in texts]
     zones = {match is not None and match["zone"] is not None for match in matches}
     try:
-        if texts and all(map(re.compile(CLOCK).fullmatch, texts)):
-            return TIMES, [_days_of_time(time.fromisoformat(text)) for text in texts]
+        if texts and all(re.fullmatch(PLAIN_CLOCK, text) for text in texts):
+            return TIMES, [_days_of_time(_read_clock(text)) for text in texts]
         if None not in matches and len(zones) == 1:  # or local times beside others
             return DATES, _days_since([datetime.fromisoformat(text) for text in texts])
     except ValueError:  # no such day
@@ -249,14 +268,17 @@ def read_formats(
     texts: Sequence[str], *, are_dates: bool = False
 ) -> dict[str, list[float]]:
     """Days of all kinds of dates that all texts may be; several if it is ambiguous."""
-    human_date = re.compile(rf"(.*(?:1[5-9]|2[01])\d\d.*?)(?:[T ]({CLOCK}))?")
+    human_date = re.compile(
+        rf"{WEEKDAY}(.*(?:1[5-9]|2[01])\d\d.*?|{SHORT_DATE})(?:,?[T ]({PLAIN_CLOCK}))?",
+        re.IGNORECASE,
+    )
     matches = [human_date.fullmatch(text) for text in texts]
     if not texts or None in matches or DECIMAL.fullmatch(texts[0]):
         return {}
     readings = dict[str, list[float]]()
     try:
-        parts = [(_write_out(m[1]), m[2]) for m in matches if m is not None]
-        clocks = [time.fromisoformat(clock or "00:00") for _, clock in parts]
+        parts = [(_write_out(m[1]), m[3]) for m in matches if m is not None]
+        clocks = [_read_clock(clock or "00:00") for _, clock in parts]
     except ValueError:  # no such week, or hour
         return {}
     for form, kind in FORMATS.items():
@@ -286,25 +308,48 @@ def _write_out(text: str) -> str:
     return re.sub(r"[-/., ]+", " ", text)
 
 
+def _read_clock(text: str) -> time:
+    """A time of day such as 09:30, 9:30:00 or 9:30 PM."""
+    digits = text.rstrip("AaPpMm ")
+    found = time.fromisoformat(digits.zfill(len(digits) + (digits[1] == ":")))
+    if digits == text:
+        return found
+    if not 1 <= found.hour <= 12:
+        raise ValueError("no such hour")
+    return found.replace(hour=found.hour % 12 + 12 * ("p" in text.lower()))
+
+
 def _days_since(dates: Iterable[datetime]) -> list[float]:
     array = np.array([_in_utc(one) for one in dates], "datetime64[s]")
     return _days_of_dates(array).tolist()
 
 
 def parse_months(cells: Cells, fewest: int = FEWEST_MONTHS) -> Cells:
-    """Dates of numbers such as 202401, if all are months; else the same cells.
+    """Dates of numbers such as 202401 or 20240131, if all are; else the same cells.
 
-    There must be at least this many: few numbers may look like months by chance.
+    There must be at least this many: few numbers may look like dates by chance. Text
+    of such numbers is read alike, unless it is declared as categories.
     """
+    if cells.kind == TEXTS:
+        long = [text for text in cells.texts if text.isdecimal() and len(text) >= 6]
+        if cells.is_declared or len(long) < max(len(cells.texts), 1):
+            return cells
+        found = parse_months(parse_numbers(cells), fewest)
+        return found if found.kind == DATES else cells
     known = cells.values[~cells.gaps] if cells.kind == NUMBERS else np.zeros(0)
-    distinct = np.unique(known)
-    month = distinct % 100
-    looks = (distinct > 150000) & (distinct < 220000) & (month >= 1) & (month <= 12)
-    if len(distinct) < fewest or not np.all(looks & (month == np.round(month))):
+    distinct, place = np.unique(known, return_inverse=True)
+    form, low, high = "%Y%m", 150000, 220000
+    if len(distinct) and distinct[0] > high:
+        form, low, high = "%Y%m%d", 15000000, 22000000
+    inside = np.all((distinct > low) & (distinct < high))
+    if len(distinct) < fewest or not inside or np.any(distinct % 1.0):
         return cells
-    count = (known // 100 - 1970) * 12 + known % 100 - 1
+    try:
+        dates = [datetime.strptime(str(int(one)), form) for one in distinct]
+    except ValueError:  # no such month, or day
+        return cells
     days = np.full(len(cells.values), np.nan)
-    days[~cells.gaps] = _days_of_dates(count.astype(np.int64).astype("datetime64[M]"))
+    days[~cells.gaps] = np.array(_days_since(dates))[place]
     return Cells(DATES, days)
 
 
@@ -326,7 +371,7 @@ def read_times(values: Any, argument: str = "time", wanted: str | None = None) -
             cells = parse_dates(code_texts(array.tolist()), wanted)
     cells = parse_months(cells)
     if cells.kind == TEXTS and all(map(DECIMAL.fullmatch, cells.texts)):
-        cells = parse_months(parse_numbers(cells))
+        cells = parse_numbers(cells)
     if cells.kind == TEXTS:
         raise ValueError(
             f"{argument} must hold numbers, dates or text such as 2024-01-31: got "
@@ -342,9 +387,29 @@ def read_times(values: Any, argument: str = "time", wanted: str | None = None) -
 
 def parse_numbers(cells: Cells) -> Cells:
     """Numbers of texts that are numbers, or else marks of missing values."""
-    marks = tuple(text for text in cells.texts if not DECIMAL.fullmatch(text))
-    numbers = [np.nan if text in marks else float(text) for text in cells.texts]
-    return _replace_texts(cells, NUMBERS, numbers)._replace(texts=marks)
+    unit, numbers = read_amounts(cells.texts)
+    marks = tuple(text for text in cells.texts if text not in numbers)
+    found = [numbers.get(text, np.nan) for text in cells.texts]
+    return _replace_texts(cells, NUMBERS, found)._replace(texts=marks, unit=unit)
+
+
+def read_amounts(texts: Sequence[str]) -> tuple[str, dict[str, float]]:
+    """The unit of numbers, and the number of each text that is one.
+
+    Numbers that are not plain must all have the same unit, or none: "12 kg" among plain
+    numbers is no number.
+    """
+    matches = {text: AMOUNT.fullmatch(text) for text in texts}
+    amounts = {text: match.groups("") for text, match in matches.items() if match}
+    units = {money + unit.strip() for _, money, _, unit in amounts.values()}
+    if len(units) == 1 and units != {"e"}:
+        numbers = {
+            text: float(sign + number.replace(",", ""))
+            for text, (sign, _, number, _) in amounts.items()
+        }
+        if units != {""} or any("," in text for text in numbers):
+            return units.pop(), numbers
+    return "", {text: float(text) for text in texts if DECIMAL.fullmatch(text)}
 
 
 def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
@@ -354,8 +419,9 @@ def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
 def holds_measurements(cells: Cells) -> bool:
     """Whether texts are numbers, and no codes: years, not all whole, or with marks."""
     texts = () if cells.is_declared else cells.texts
-    marks = [j for j, text in enumerate(texts) if not DECIMAL.fullmatch(text)]
-    if len(texts) - len(marks) < FEWEST_NUMBERS:
+    numbers = read_amounts(texts)[1]
+    marks = [j for j, text in enumerate(texts) if text not in numbers]
+    if len(numbers) < FEWEST_NUMBERS:
         return False
     if marks:
         counts, most_marks = count_texts(cells), 2

@@ -14,6 +14,7 @@ import numpy as np
 from priormtl.design.columns import (
     CALENDAR,
     DATE_KINDS,
+    DECIMAL_COMMA,
     TEXTS,
     Cells,
     StrayTextError,
@@ -169,7 +170,7 @@ def learn_number(
     terms: list[Term] = []
     if period is None:  # else the number jumps at the end of a period
         own = squash if heavy else None
-        terms.append(Line(name, name, cells.kind, fill, own, ticks))
+        terms.append(Line(name, name, cells.kind, fill, own, ticks, cells.unit))
     if n_values >= FEWEST_VALUES if bends is None else bends:
         check_values("smooth", name, n_values)
         bent = squash if period is None else None
@@ -228,6 +229,14 @@ def learn_categories(
                 f"{row}. Correct it, or make the column categorical, in pandas by "
                 f"astype({'category'!r})."
             ) from None
+        if len(values) >= FEWEST_VALUES and all(map(DECIMAL_COMMA.fullmatch, values)):
+            comma = next((value for value in values if "," in value), "")
+            if comma:
+                raise ValueError(
+                    f"column {name!r} must hold numbers with decimal points: got "
+                    f"{comma[:40]!r}. Convert it, in pandas by reading the file with "
+                    "decimal=','."
+                )
         if len(read_formats(values)) > 1:
             _warn(
                 f"column {name!r} is read as text: days and months of dates such as "

@@ -111,6 +111,7 @@ class Line(Term):
     fill: float | None = None  # in place of missing values
     squash: Squash | None = None
     ticks: tuple[float, ...] = field(default=(), compare=False)  # deciles
+    unit: str = ""  # of texts such as "12 kg"
 
     @property
     def reads(self) -> str:  # type: ignore[override]
@@ -121,6 +122,11 @@ class Line(Term):
         return (self.name,)
 
     def encode(self, cells: Cells) -> Array:
+        if cells.unit not in ("", self.unit):
+            raise ValueError(
+                f"X column {self.source!r} must hold numbers in "
+                f"{self.unit or 'no unit'}, as in fit: got {cells.unit!r}."
+            )
         x = _filled(cells.values, self.fill)
         return (x if self.squash is None else self.squash(x))[:, np.newaxis]
 

@@ -27,7 +27,7 @@ from priormtl.data import (
     split_task_column,
 )
 from priormtl.design import Encoded, Expansion, as_frame, learn_table, read_times
-from priormtl.design.columns import Cells
+from priormtl.design.columns import NUMBERS, Cells
 from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
@@ -244,7 +244,8 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     Numbers, booleans, dates, durations and times of day (all three in days) become
     one feature, followed by the wiggles of their curve; see :class:`SplineFeatures`.
-    Text in which all values are dates or times is read as these. Dates are followed
+    Text in which all values are dates or times is read as these, and text such as
+    "1,234", "$5" or "12 kg", all in one unit, as numbers. Dates are followed
     by the wiggles of "when hour of day", "when day of week" and "when day of year".
     Each category of a text column becomes a feature such as "colour=red". Columns with
     gaps have an indicator such as "age missing". Text columns in which most values
@@ -331,6 +332,15 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             crossed,
             self.time,
         )
+        targets = np.ravel(y) if isinstance(y, np.ndarray | Sequence) else y
+        for name, cells in used.items():
+            if cells.kind == NUMBERS and np.array_equal(cells.values, targets):
+                warnings.warn(
+                    f"column {name!r} is equal to the target; drop it, unless it is "
+                    "known before the target.",
+                    UserWarning,
+                    stacklevel=4,
+                )
         straight = design.straighten()
         # More curves than rows are hardly told apart, and take long from 500 on.
         most = min(MOST_COLUMNS, max(500, len(labels)))
