@@ -24,7 +24,8 @@ def data_home():
 def few_trees():
     """A tenth of the trees of the default model, where their number does not matter."""
     with pytest.MonkeyPatch.context() as patch:
-        sizes = Booster(20, 6, 0.3, 255), Booster(40, 12, 0.3, 63)
+        large = Booster(40, 12, 0.3, 63)
+        sizes = Booster(20, 6, 0.3, 255), large, large._replace(sees_scores=True)
         patch.setattr(stacked, "SIZES", sizes)
         patch.setattr(stacked, "CLASS_SIZES", sizes)
         yield

@@ -280,6 +280,25 @@ def test_larger_trees_find_interactions_that_smaller_ones_miss(monkeypatch):
     assert 1.0 - scores[1] < 0.95 * (1.0 - scores[0])
 
 
+@pytest.mark.slow
+def test_trees_that_see_linear_scores_bend_them(monkeypatch):
+    """A sum of many columns and of tasks, which trees hardly find, behind a curve."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(500, 8)), columns=list("abcdefgh"))
+    table["task"] = rng.integers(0, 60, 500)
+    eta = table[list("abcdefgh")].sum(axis=1) / 2.0 + rng.normal(size=60)[table["task"]]
+    y = np.exp(eta / 2.0) + 0.1 * rng.normal(size=500)
+    errors = []
+    for sizes in (SIZES[:2], SIZES):
+        monkeypatch.setattr(stacked, "SIZES", sizes)
+        model = quick(task="task", trees="auto", cv=3).fit(table[:400], y[:400])
+        errors.append(1.0 - model.score(table[400:], y[400:]))
+        # Intervals are about predictions, whose trees see scores of all rows.
+        middle = model.predict_interval(table[400:]).mean(axis=1)
+        assert np.abs(middle - model.predict(table[400:])).mean() < 0.2 * y.std()
+    assert errors[1] < 0.95 * errors[0]
+
+
 def test_classes_are_learned_even_if_tasks_show_one(monkeypatch):
     monkeypatch.setattr(stacked, "SIZES", (stacked.Booster(40, 6, 0.2, 63),))
     table, y = shops()

@@ -450,9 +450,10 @@ class Fitted:
         if self.trees is not None:
             _demand(0.0 <= self.trees.share <= 1.0, "share of trees")
             width = d
-            if self.design is not None:  # the task is the last column
+            if self.design is not None:  # the task and scores are the last columns
                 width = len(self.design.tree_features())
                 width += sum(self.design.tree_levels())
+            width += K
             _demand(all(one.fits(width) for one in self.trees.sums), "trees")
         if self.reliability is not None:
             *rows, loss = self.reliability
