@@ -161,6 +161,9 @@ def test_texts_that_are_no_categories_are_left_out():
     with pytest.warns(UserWarning, match="'name' has 240 different texts in 240 rows"):
         model = quick().fit(table, y)
     assert "name" not in model[0].design_.sources
+    table["name"] = table["name"].replace("n1", "n0")
+    with pytest.warns(UserWarning, match="'name' has 239 different texts in 240 rows"):
+        assert "name" not in quick().fit(table, y)[0].design_.sources
 
 
 @pytest.mark.parametrize(
@@ -371,8 +374,9 @@ def test_trees_are_those_of_scikit_learn():
     X[::9, 1] = np.nan
     y = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0)
     grown, theirs = [], np.zeros(len(X))
-    for size, share in zip(SIZES, (0.2, 0.5), strict=True):
+    for size, share in zip(SIZES[:2], (0.2, 0.5), strict=True):
         settings = SETTINGS | size._asdict()
+        del settings["sees_scores"]
         theirs += share * Boosting(**settings).fit(X, y).decision_function(X)
         grown.append(grow(size, X, y, None, Logistic()))
     ours = Trees.mix(grown, (0.2, 0.5)).predict(X)

@@ -251,7 +251,11 @@ def learn_categories(
     repeats = n_seen - len(values)
     if repeats == 0 and n_seen >= FEWEST_VALUES:
         reason = "all different"
-    elif repeats < LEAST_REPEATS * n_seen and len(values) >= FEWEST_LEVELS:
+    elif (
+        repeats < LEAST_REPEATS * n_seen
+        and len(values) >= FEWEST_LEVELS
+        and not cells.is_declared
+    ):
         reason = "nearly all different"
     if reason:
         words = f"has {len(values)} different texts in {n} rows and is left out"

@@ -2,7 +2,8 @@
 
 ``StackedRegressor`` and ``StackedClassifier`` mix scores η of both as the loss of
 held-out rows says, whatever its family. Trees are grown by scikit-learn's histogram
-boosting with the matching loss, in two sizes, and kept as arrays; see
+boosting with the matching loss, in two sizes, one of them also with the scores of the
+linear model as a column, and kept as arrays; see
 ``priormtl.trees``.
 """
 
@@ -214,8 +215,8 @@ class _Stacked(BaseEstimator):
         boosters, by_trees = [], np.empty((0, *linear.shape))
         # Forward folds lack scores of the first rows.
         wanted = SIZES if linear.ndim == 1 else CLASS_SIZES
-        sizes = [one for one in wanted if X.time is None or not one.sees_scores]
-        for size in sizes:
+        tried = [one for one in wanted if X.time is None or not one.sees_scores]
+        for size in tried:
             grown, scores = [], np.full(linear.shape, np.nan)
             n_folds, name = len(held_out.models.coef), type(self).__name__
             with show_progress(self, None, f"{name}, trees", n_folds, "folds") as done:
@@ -247,7 +248,7 @@ class _Stacked(BaseEstimator):
             """Mixed trees of other training parts."""
             found = []
             for train in trains:
-                grown = [grow_on(size, train) for size in sizes[: len(boosters)]]
+                grown = [grow_on(size, train) for size in tried[: len(boosters)]]
                 found.append(_mix_trees(grown, weights / share))
             return found
 

@@ -332,7 +332,7 @@ class TableFeatures(TransformerMixin, BaseEstimator):
             crossed,
             self.time,
         )
-        targets = np.ravel(y) if isinstance(y, np.ndarray | Sequence) else y
+        targets: Any = np.ravel(y) if isinstance(y, np.ndarray | Sequence) else y
         for name, cells in used.items():
             if cells.kind == NUMBERS and np.array_equal(cells.values, targets):
                 warnings.warn(
