@@ -17,6 +17,7 @@ from priormtl import (
     tabular_model,
 )
 from priormtl.exceptions import FoldsError
+from priormtl.selection.held_out import _next_origin
 
 LAW = settings(max_examples=60, deadline=None, derandomize=True, database=None)
 
@@ -252,6 +253,56 @@ def test_each_question_has_its_folds():
     for wrong, words in (("later", "needs the column of time"), ("all", "calibrate")):
         with pytest.raises(ValueError, match=words):
             MultiTaskRegressorCV(task="site", calibrate=wrong).fit(table, y)
+
+
+def test_folds_of_whole_tasks_choose_trees_for_new_tasks():
+    """Splitters that name the column of the tasks work in the pipeline."""
+    rng = np.random.default_rng(4)
+    table, level = panel(12, 12, seed=4)
+    table = table.assign(z=rng.normal(size=len(level)))
+    y = level + 3.0 * np.sign(table["x"] * table["z"]).to_numpy()
+    cv = TaskGroupKFold(3, task="site")
+    model = tabular_model("regressor", task="site", cv=cv).fit(table, y)
+    assert model[-1].trees_weight_ > 0.5
+    assert model.fitted_.calibration.question == "tasks"
+    later = TaskTimeSplit(2, task="site", time="year")
+    model = tabular_model("regressor", task="site", time="year", cv=later)
+    assert len(model.fit(table, y).fitted_.held_out.splits) == 2
+
+
+def test_folds_may_lack_drifting_levels():
+    """REML may find levels that drift in some folds, and none in others."""
+    table, y = panel(10, 24, step=0.8, slope=0.0)
+    model = tabular_model(
+        "regressor", task="site", time="year", trees="none", smooth="none"
+    )
+    held_out = model.fit(table, y).fitted_.held_out
+    assert model.fitted_.drift is not None
+    assert len(held_out.levels) == len(held_out.splits)
+    encoded = model[:-1].transform(table)
+    data = model[-1]._read_table(encoded, y, None, None, reset=False)
+    given = data, held_out.splits, model.fitted_.labels, model.fitted_.row_loss
+    scores = []
+    for levels in (held_out.levels, [None, *held_out.levels[1:]], [None] * 3):
+        plain = held_out._replace(levels=levels, variances=np.zeros((0, 10)))
+        scores.append(plain.on_rows(*given)[0].scores[0])
+    np.testing.assert_array_equal(scores[1][0], scores[2][0])
+    np.testing.assert_array_equal(scores[1][1:], scores[0][1:])
+    assert np.any(scores[0][0] != scores[2][0])
+
+
+def test_intervals_of_later_rows_follow_the_last_origins():
+    """Where errors have shrunk from origin to origin, they go on smaller."""
+    fold, weight = np.repeat([0, 1, 2], 50), np.ones(150)
+    size = np.abs(np.random.default_rng(0).normal(size=150))
+    factors = [
+        _next_origin(size * np.array(scales)[fold], weight, fold)
+        for scales in ([1.0, 1.0, 1.0], [2.0, 1.4, 1.0], [1.0, 1.4, 2.0])
+    ]
+    assert factors[1] < factors[0] < factors[2]
+    assert 1.0 < factors[0] < 1.3
+    assert _next_origin(size, weight, 0 * fold) > 1.1  # one origin says little
+    assert _next_origin(0.0 * size, weight, fold) == 1.0
 
 
 def test_predictions_far_outside_are_announced():

@@ -130,11 +130,13 @@ def read_cells(
 
 
 def _read(series: Any, wanted: str | None) -> Cells:
-    name, kind = series.name, series.dtype
-    if wanted == TEXTS or kind in (nw.Categorical, nw.Enum):
+    if wanted == TEXTS:
+        return code_texts(series.to_list(), is_declared=True)
+    name, kind = series.name, series.dtype  # which takes long to find for text
+    if kind in (nw.Categorical, nw.Enum):
         return code_texts(series.to_list(), is_declared=True)
     if kind == nw.Boolean or kind.is_numeric():
-        return Cells(NUMBERS, column_floats(series))
+        return Cells(NUMBERS, column_floats(series, kind))
     if kind in (nw.Date, nw.Datetime, nw.Duration):
         array = series.to_numpy()
         if array.dtype.kind == "M":

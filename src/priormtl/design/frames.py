@@ -63,11 +63,18 @@ def _column_values(column: Any, table: str) -> Array:
     return series_floats(column)
 
 
-def column_floats(column: Any) -> Array:
+def column_floats(column: Any, kind: Any = None) -> Array:
     """Values of one column, NaN where missing; infinite values are an error."""
-    if column.null_count() == len(column):  # its type may not be known
+    kind = column.dtype if kind is None else kind
+    # Plain arrays are numbers already: narwhals takes longer to ask than to give them.
+    is_plain = kind.is_numeric() and kind not in (nw.Int128, nw.UInt128)
+    values = column.to_numpy() if is_plain or kind == nw.Boolean else None
+    if values is not None and values.dtype.kind in "bif":
+        values = values.astype(np.float64, copy=False)
+    elif column.null_count() == len(column):  # its type may not be known
         return np.full(len(column), np.nan)
-    values = _column_values(column, "X")
+    else:
+        values = _column_values(column, "X")
     refuse_infinite(values, column.name)
     return values
 

@@ -102,7 +102,9 @@ class Curves(NamedTuple):
 
 
 def _splines(knots: Array) -> BSpline:
-    return BSpline(knots, np.eye(len(knots) - DEGREE - 1), DEGREE)
+    # Knots were checked when they were made.
+    size = len(knots) - DEGREE - 1
+    return BSpline.construct_fast(knots, np.eye(size), DEGREE)
 
 
 def _harmonics(turns: Array) -> Array:

@@ -19,7 +19,7 @@ from sklearn.utils.multiclass import type_of_target
 from priormtl._arrays import Array, Index
 from priormtl.checks import check_count
 from priormtl.data import encode_labels, split_task_column
-from priormtl.design import as_frame, read_times
+from priormtl.design import Encoded, as_frame, read_times
 from priormtl.exceptions import unknown_name
 from priormtl.selection import (
     Split,
@@ -244,6 +244,9 @@ def _check_given(name: str, value: object) -> object:
 def _read_tasks(task: Any, X: Any) -> Index:
     """Position of the task of each row (n,)."""
     labels, n = task, X.shape[0] if hasattr(X, "shape") else len(X)
+    is_named = isinstance(labels, str)
+    if is_named and isinstance(X, Encoded) and labels == X.design.task:
+        labels = X.task
     if isinstance(labels, str) or not np.iterable(labels):
         _, labels = split_task_column(X, labels)
     return encode_labels(labels, n)[0]
@@ -254,6 +257,8 @@ def column_times(X: Any, time: Any, wanted: str | None = None) -> Array:
 
     ``wanted`` is what the column held in training.
     """
+    if isinstance(X, Encoded) and X.time is not None and time == X.design.time:
+        return X.time
     frame = as_frame(X)
     if frame is None:
         return read_times(split_task_column(X, time)[1])
