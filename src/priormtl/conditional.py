@@ -170,7 +170,8 @@ class Conditional(NamedTuple):
         fixed = np.where(np.isfinite(self.precision), 0.0, self.mean)
         known = offset + fixed[0] + (X - self.centre) @ fixed[1:]
         Z, G, h = self.columns(X), self.curvature[i], self.right[i]
-        u = self.solve(i)
+        # A quadratic loss is the same about any point.
+        u = np.zeros(len(h)) if family is None else self.solve(i)
 
         def slope(u: Array) -> tuple[Array, Array, Array]:
             first, second = _slopes(family, known + Z @ u, y, weight)
@@ -178,7 +179,7 @@ class Conditional(NamedTuple):
             return G @ u - h + pull + Z.T @ first, first, second
 
         gradient, first, second = slope(u)
-        for _ in range(MOST_STEPS):
+        for _ in range(0 if family is None else MOST_STEPS):
             H = G + (Z.T * second) @ Z + self.prior
             step = -cho_solve(cho_factor(H), gradient)
             size, length = float(-gradient @ step), 1.0
@@ -190,8 +191,6 @@ class Conditional(NamedTuple):
                 length *= 0.5
                 there = slope(u + length * step)
             u, (gradient, first, second) = u + length * step, there
-            if family is None:
-                break
         new = (Z.T * second) @ Z
         curvature, right = self.curvature.copy(), self.right.copy()
         curvature[i] = G + new
