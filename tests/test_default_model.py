@@ -211,7 +211,7 @@ def test_messages_of_the_command_name_its_options():
 @pytest.mark.parametrize(
     ("kind", "y", "match"),
     [
-        ("regressor", [2.0], "use fewer folds or more rows"),
+        ("regressor", [2.0], "X must have two rows at least"),
         ("classifier", ["u"] * 30, r"y must have two classes: got \['u'\] in all rows"),
     ],
 )

@@ -64,7 +64,8 @@ def class_table(
     """Negative and positive class of each task (m, 2).
 
     With ``several``, and more than two classes in some task, all classes (m, K); also
-    where ``lone_class`` allows tasks that lack classes: they may all lack some.
+    where ``lone_class`` allows tasks that lack classes: they may all lack some, unless
+    each has a pair of its own.
     Where all tasks draw on the same two classes, a task may lack one of them if
     ``lone_class``; else each task must show its own two.
     """
@@ -84,7 +85,9 @@ def class_table(
             "leaves nothing to learn."
         )
     most = max(len(classes) for classes in seen)
-    if several and (most > 2 or (lone_class and least > 0)):
+    # As one_vs_one makes them: each task is about a pair of its own.
+    are_pairs = least == most == 2 and len({*map(tuple, seen)}) == len(seen)
+    if several and (most > 2 or (lone_class and least > 0 and not are_pairs)):
         for task, classes in zip(tasks, seen, strict=True):
             if len(classes) < len(union) and not lone_class:
                 absent = np.setdiff1d(union, classes)[:5].tolist()

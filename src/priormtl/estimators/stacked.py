@@ -208,12 +208,14 @@ class _Stacked(BaseEstimator):
             return grow(size, known[rows], rest[0][rows], part, family, own)
 
         # Rows of a task that was held out whole do not tell what its own rows add:
-        # trees must help with the others, too, unless all folds hold out whole tasks.
+        # trees must help with the others, too, unless all folds hold out whole tasks
+        # though these have several rows: then new tasks are what is asked for.
         held = ~np.isnan(linear) if linear.ndim == 1 else ~np.isnan(linear[:, 0])
         codes = np.unique(matrix[:, -1], return_inverse=True)[1]
         inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
         own = held & (np.bincount(inside)[codes] > 1)  # other folds have rows of it
-        kinds = (held, own) if own.any() else (held,)
+        asks_new_tasks = not own.any() and np.bincount(codes).max() > 1
+        kinds = (held,) if asks_new_tasks else (held, own)
         boosters, by_trees = [], np.empty((0, *linear.shape))
         # Forward folds lack scores of the first rows.
         wanted = SIZES if linear.ndim == 1 else CLASS_SIZES
