@@ -86,7 +86,7 @@ def describe() -> str:
         "[0.87 to 0.93](docs/benchmarks/intervals.md) |\n"
         f"| [later rows]({page}), with `time=` | {_spread(later)} | "
         f"{covered['later']} |\n"
-        f"| [new tasks]({page}) | {_spread(tasks)} | {covered['tasks']} |\n\n"
+        f"| [new tasks]({page}), `cv=TaskGroupKFold(5)` | {_spread(tasks)} | {covered['tasks']} |\n\n"
         "Ratio: our error divided by that of the best other method on the table, "
         "picked afterwards; below 1 is better. Rows left out at random are "
         "interpolation where tasks are measured repeatedly in time: the mean ratio is "
