@@ -8,6 +8,7 @@ from scipy.interpolate import CubicSpline
 
 from priormtl import FeaturePrior, MultiTaskRegressor, SplineFeatures
 from priormtl.design import Design
+from priormtl.design.splines import Curves
 
 
 def column(n=200, seed=0):
@@ -59,6 +60,15 @@ def test_wiggles_do_not_notice_shifts_and_scales(a, c):
     x = column()
     ours, theirs = wiggles(curves(x), x), wiggles(curves(a * x + c), a * x + c)
     assert np.allclose(np.abs(ours), np.abs(theirs), atol=1e-5)
+
+
+@pytest.mark.parametrize("period", [None, 24.0])
+def test_wiggles_do_not_notice_the_order_of_rows(period):
+    x = np.tile(np.arange(24.0), 5)
+    curves = Curves.fit(x, 10, period)
+    for seed in range(10):
+        other = Curves.fit(np.random.default_rng(seed).permutation(x), 10, period)
+        np.testing.assert_allclose(other.rotation, curves.rotation, atol=1e-7)
 
 
 def test_periodic_curves_repeat_and_leave_the_column_out():

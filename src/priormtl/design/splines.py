@@ -56,7 +56,9 @@ class Curves(NamedTuple):
         if period is not None:
             basis = _harmonics(x / period)
             order = np.append(0, np.repeat(np.arange(1, N_HARMONICS + 1), 2))
-            rotation = _rotate(basis, np.diag(order**4.0), np.ones((len(x), 1)))
+            # Sines count as a little rougher: else rounding turns them into cosines.
+            rough = order**4.0 * (1.0 + 1e-4 * (np.arange(len(order)) % 2 == 0))
+            rotation = _rotate(basis, np.diag(rough), np.ones((len(x), 1)))
             return cls(0.0, period, None, rotation)
         low, high = float(x.min()), float(x.max())
         z = (x - low) / (high - low)
@@ -118,7 +120,8 @@ def _harmonics(turns: Array) -> Array:
 def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
     """Directions that are orthogonal to lines, white, and sorted from smooth to rough.
 
-    Each is divided by the root of its roughness, in units of the smoothest.
+    Each is divided by the root of its roughness, in units of the smoothest. Its last
+    large entry is positive: else rounding, and so the order of rows, chooses the sign.
     """
     _, seen, turns = np.linalg.svd(lines.T @ basis / len(basis))
     away = turns[np.count_nonzero(seen > SINGULAR) :].T
@@ -130,7 +133,10 @@ def _rotate(basis: Array, roughness: Array, lines: Array) -> Array:
     bends, turns = bends[:MOST_WIGGLES], turns[:, :MOST_WIGGLES]
     floor = np.finfo(float).eps * bends[-1]
     shares = np.sqrt(np.maximum(bends[0], floor) / np.maximum(bends, floor))
-    return np.asarray(white @ turns * shares)
+    rotation = white @ turns * shares
+    large = np.abs(rotation) >= 0.5 * np.abs(rotation).max(axis=0)
+    last = len(rotation) - 1 - np.argmax(large[::-1], axis=0)
+    return np.asarray(rotation * np.sign(rotation[last, np.arange(len(last))]))
 
 
 class Expansion(NamedTuple):
