@@ -1,8 +1,11 @@
 """The law of certificates over random problems, and fits that once broke it."""
 
+import warnings
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
+from sklearn.exceptions import ConvergenceWarning
 
 from long_double import Case, draw, draw_classes, draw_family, judge
 from priormtl import FeaturePrior, MultiTaskClassifier, MultiTaskRegressor, summarize
@@ -57,6 +60,9 @@ MENDED += [
     100872,
     101501,
     100339,
+    # Statistics of features far from zero, without intercepts.
+    200015,
+    200562,
 ]
 
 
@@ -186,6 +192,27 @@ def test_certificates_do_not_depend_on_what_was_solved_before():
     assert again.objective_ == pytest.approx(alone.objective_, rel=1e-9)
     for model in (alone, again):
         assert model.dual_gap_ <= 1e-6 * np.sum(y**2)
+
+
+@pytest.mark.parametrize("from_statistics", [False, True])
+def test_what_only_a_weak_prior_tells_apart_is_in_the_gap(from_statistics):
+    """Copies of a column: a known value of one costs the data nothing at all."""
+    rng = np.random.default_rng(2)
+    X, y, task = 1e12 * rng.normal(size=(12, 3)), rng.normal(size=12), np.zeros(12)
+    X[:, 1] = X[:, 0]
+    known = FeaturePrior.near({0: 3.0})
+    model = MultiTaskRegressor(
+        0.0, theta=1e-3, epsilon=0.0, feature_prior=known, standardize=False
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        if from_statistics:
+            model.fit_statistics(summarize(X, y, task))
+        else:
+            model.fit(X, y, task=task)
+    cost = 0.5e-3 * np.sum((model.coef_[:, 0] - 3.0) ** 2)
+    assert cost > 1e-3  # but for rounding, which hides a part of it
+    assert model.dual_gap_ >= 0.5 * cost
 
 
 def test_deep_brackets_in_a_prior_file(tmp_path):

@@ -335,3 +335,19 @@ def test_threads_may_share_a_factorisation():
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: solve(rhs), range(5000)))
     assert all(np.array_equal(one, expected) for one in found)
+
+
+def test_energies_of_nearly_equal_tasks():
+    """Strong ties multiply what rounding the mean of large coefficients would lose."""
+    rng = np.random.default_rng(0)
+    members = np.arange(3)
+    for graph in (
+        Laplacian.from_groups(3, [members], 1.0),
+        Laplacian.from_groups(4, [members, np.array([3])], 1.0),
+    ):
+        x = 1e9 * rng.normal(size=(50, 1))
+        P = x + np.spacing(np.abs(x)) * rng.integers(-2, 3, (50, graph.m))
+        for row, energy in zip(P, graph.energies(P), strict=True):
+            tied = [Fraction(p) for p in row[:3]]
+            exact = sum((p - sum(tied) / 3) ** 2 for p in tied)
+            assert energy == pytest.approx(float(exact), rel=1e-12, abs=0.0)

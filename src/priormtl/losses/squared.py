@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl._numerics import ROUNDING
+from priormtl._numerics import EPS, ROUNDING
 from priormtl.data import (
     CentredSamples,
     DeviceGrams,
@@ -358,10 +358,11 @@ class SquaredFit:
             means = means + self.shift[:, np.newaxis]
         return np.asarray(self.moments.weight * means**2)
 
-    def task_rows(self) -> Iterator[tuple[Array, Array]]:
-        """Centred rows and targets of each task: samples, or roots of moments.
+    def task_rows(self, P: Array) -> Iterator[tuple[Array, Array, Array]]:
+        """Centred rows of each task, residuals at P, and rounding errors of these.
 
-        No more than d + 1 of them: others are turned into as many.
+        Samples, or roots of moments; no more than d + 1 of them: others are turned into
+        as many.
         """
         moments, (d, m) = self.moments, self.shape
         if moments.rows_per_task is not None:
@@ -374,16 +375,30 @@ class SquaredFit:
                         np.linalg.qr(np.column_stack([rows, target]), "r")
                     )
                     rows, target = both[:, :-1], both[:, -1]
-                yield rows, target
+                rest, size = target - rows @ P[:, i], np.abs(rows) @ np.abs(P[:, i])
+                yield rows, rest, 2.0 * EPS * (2.0 * size + np.abs(rest))
             return
-        gram = moments.gram()
-        for i in range(m):
-            values, vectors = np.linalg.eigh(gram[i if len(gram) > 1 else 0])
-            root = np.sqrt(np.maximum(values, 0.0))
-            inverse = np.where(root > 0, 1.0 / np.where(root > 0, root, 1.0), 0.0)
-            noise = root <= 1e-8 * root.max(initial=0.0)
-            inverse[noise] = 0.0
-            yield root[:, np.newaxis] * vectors.T, inverse * (vectors.T @ moments.xy[i])
+        terms = np.sum(self._deviations * np.abs(P), axis=0) + np.sqrt(moments.yy)
+        for gram, xy, p, term in zip(
+            np.broadcast_to(moments.gram(), (m, d, d)),
+            moments.xy,
+            P.T,
+            terms,
+            strict=True,
+        ):
+            # In units in which no feature is so large that roots lose the others.
+            size = np.sqrt(gram.diagonal())
+            unit = np.exp2(np.round(np.log2(np.where(size > 0, size, 1.0))))
+            values, vectors = np.linalg.eigh(gram / np.outer(unit, unit))
+            # Below rounding only what has a slope all the same is more than that.
+            least, noise = EPS * values.max(initial=0.0), ROUNDING * term
+            slope = vectors.T @ ((xy - gram @ p) / unit)
+            seen = (values > 8.0 * d * least) | (np.abs(slope) > noise) & (least > 0)
+            root = np.sqrt(np.maximum(values[seen], least))
+            rows = (
+                root[:, np.newaxis] * vectors[:, seen].T * np.where(size > 0, unit, 0.0)
+            )
+            yield rows, slope[seen] / root, noise / root
 
     def mean_rows(self, P: Array) -> tuple[Array, Array]:
         """Task means as rows (m, d), times roots of weights, with their residuals.

@@ -276,6 +276,8 @@ class Laplacian:
             return np.asarray(parts.reshape(len(P), -1).sum(axis=1))
         if self.one_group:
             apart = P - P.mean(axis=1, keepdims=True)
+            # The mean of nearly equal numbers is rounded by as much as these differ.
+            apart -= apart.mean(axis=1, keepdims=True)
             return self.one_group * np.einsum("ij,ij->i", apart, apart)
         if self.chain:
             apart = np.diff(P, axis=1)

@@ -266,7 +266,7 @@ def _all_rows(
     d, m = fit.shape
     P = point.coef
     tied = fit.intercept_graph is not None
-    data, rest = data_rows(fit, point)
+    data, rest, _ = data_rows(fit, point)
     blocks, residuals = [data], [rest]
 
     def add(rows: Array, rest: Array) -> None:
@@ -294,25 +294,28 @@ def _all_rows(
     return np.vstack(blocks), np.concatenate(residuals)
 
 
-def data_rows(fit: SquaredFit, point: "Point") -> tuple[Array, Array]:
-    """The same for the fit alone, without ties of intercepts."""
-    d, m = fit.shape
+def data_rows(fit: SquaredFit, point: "Point") -> tuple[Array, Array, Array]:
+    """The same for the fit alone, without ties of intercepts; rounding of residuals."""
+    (d, m), P = fit.shape, point.coef
     n_unknowns = d * m + (0 if fit.intercept_graph is None else m)
-    blocks, residuals = [], []
-    for i, (X, y) in enumerate(fit.task_rows()):
+    blocks, residuals, noises = [], [], []
+    for i, (X, rest, noise) in enumerate(fit.task_rows(P)):
         rows = np.zeros((len(X), n_unknowns))
         rows[:, i * d : (i + 1) * d] = X
         blocks.append(rows)
-        residuals.append(y - X @ point.coef[:, i])
+        residuals.append(rest)
+        noises.append(noise)
     if not fit.means_are_free:
-        means, rest = fit.mean_rows(point.coef)
+        means, rest = fit.mean_rows(P)
         rows = np.zeros((m, n_unknowns))
         rows[:, : d * m] = np.einsum("ij,ik->ijk", np.eye(m), means).reshape(m, -1)
         if n_unknowns > d * m:
             rows[:, d * m :] = np.diag(np.sqrt(fit.moments.weight))
         blocks.append(rows)
         residuals.append(rest)
-    return np.vstack(blocks), np.concatenate(residuals)
+        size = np.sum(np.abs(means.T * P), axis=0)
+        noises.append(2.0 * EPS * (2.0 * size + np.abs(rest)))
+    return np.vstack(blocks), np.concatenate(residuals), np.concatenate(noises)
 
 
 def _system(problem: "Problem", point: "Point", *, is_rough: bool = False) -> _System:

@@ -206,7 +206,7 @@ def _pose(problem: "Problem", point: "Point") -> _System | None:
     fit: Any = problem.fit
     at: Any = point.fit
     d, m = problem.shape
-    is_squared = isinstance(fit, SquaredFit) and fit.rows_per_task is not None
+    is_squared = isinstance(fit, SquaredFit)
     if not (is_squared or isinstance(fit, FamilyFit)):
         return None
     n_rows = m * (d + 2) if is_squared else fit.data.y.size
@@ -289,6 +289,8 @@ def _decrement(
         along = along / digits if digits > 0 and len(A) >= A.shape[1] else np.inf
     else:
         along = 0.0
+    if flat.size and not pulls:
+        along = float(np.hypot(along, _prior_part(prior, flat, length, Q, rho)))
     # λ² = g'H⁻¹g = 2 g'x − x'Hx + h'H⁻¹h, h = g − H x, with x near H⁻¹g. Near singular
     # systems leave half the digits of x, so that h is computed with more.
     kept = order[: len(R)]
@@ -308,12 +310,22 @@ def _decrement(
     return float(np.hypot(np.sqrt(square), along) + noise), reach
 
 
+def _prior_part(
+    prior: _Rows, flat: Array, length: Array, Q: Array, rho: Array
+) -> float:
+    """Length of the residuals along directions that only the prior can tell apart."""
+    rows = prior.A / length
+    rows, least = rows @ flat, 1e3 * EPS * float(np.linalg.norm(rows))
+    rows = np.vstack([np.zeros((len(Q) - len(rows), rows.shape[1])), rows])
+    rows -= Q @ (Q.T @ rows)
+    left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
+    return float(np.linalg.norm(rho @ left[:, sizes > least]))
+
+
 def _squared_rows(fit: SquaredFit, point: "Point", basis: Array) -> tuple[_Rows, Array]:
     """Data of a squared fit as rows in the basis, and offsets of its columns."""
-    (d, m), P = fit.shape, point.coef
-    A, rest = data_rows(fit, point)
-    size = np.abs(A[:, : d * m]) @ np.abs(P.T.ravel())
-    noise = 2.0 * EPS * (2.0 * size + np.abs(rest))
+    d, m = fit.shape
+    A, rest, noise = data_rows(fit, point)
     offset = np.zeros(len(basis))
     offset[: d * m] = fit.offsets().T.ravel()
     return _Rows(A @ basis, -rest, noise), offset
