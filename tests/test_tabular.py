@@ -7,15 +7,12 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.ensemble import HistGradientBoostingClassifier as Boosting
 from sklearn.model_selection import cross_val_score
 
 from priormtl import TaskKFold, load, save, tabular_model
 from priormtl.estimators import stacked
-from priormtl.estimators.stacked import SETTINGS, SIZES, grow
+from priormtl.estimators.stacked import SIZES
 from priormtl.estimators.tabular import TableFeatures
-from priormtl.losses import Logistic
-from priormtl.trees import Trees
 
 
 def shops(n=240, m=8, seed=0):
@@ -366,21 +363,6 @@ def test_names_of_features_are_those_of_the_frame():
     features = TableFeatures("shop").fit(table)
     out = features.transform(table)
     assert list(features.get_feature_names_out()) == list(out.to_frame().columns)
-
-
-def test_trees_are_those_of_scikit_learn():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(300, 4))
-    X[::9, 1] = np.nan
-    y = np.where(X[:, 0] * X[:, 2] > 0, 1.0, -1.0)
-    grown, theirs = [], np.zeros(len(X))
-    for size, share in zip(SIZES[:2], (0.2, 0.5), strict=True):
-        settings = SETTINGS | size._asdict()
-        del settings["sees_scores"]
-        theirs += share * Boosting(**settings).fit(X, y).decision_function(X)
-        grown.append(grow(size, X, y, None, Logistic()))
-    ours = Trees.mix(grown, (0.2, 0.5)).predict(X)
-    assert np.allclose(ours, theirs, atol=1e-12)
 
 
 def test_other_columns_and_another_order_do_not_matter():

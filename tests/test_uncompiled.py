@@ -21,8 +21,8 @@ from priormtl import (
 )
 from priormtl.baselines import DMTL, MKMTL, MMTFL, RMTL
 from priormtl.datasets import make_related_tasks
-from priormtl.estimators.stacked import Booster, grow
 from priormtl.losses import Squared
+from priormtl.trees import Booster, grow
 from processes import beside_tests
 
 m, n, d = 4, 12, 5

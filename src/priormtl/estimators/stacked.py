@@ -1,20 +1,18 @@
 """Gradient boosting beside a linear model, for interactions that this one lacks.
 
 ``StackedRegressor`` and ``StackedClassifier`` mix scores η of both as the loss of
-held-out rows says, whatever its family. Trees are grown by scikit-learn's histogram
-boosting with the matching loss, in two sizes, one of them also with the scores of the
-linear model as a column, and kept as arrays; see
+held-out rows says, whatever its family. Trees are grown for the same loss, in up to
+three sizes, one of them also with the scores of the linear model as a column; see
 ``priormtl.trees``.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Table, encode_labels, fill_absent, read_targets
@@ -22,7 +20,6 @@ from priormtl.design import Encoded
 from priormtl.estimators.intervals import spread_of
 from priormtl.estimators.progress import show_progress
 from priormtl.fitted import Fitted, show_part
-from priormtl.losses import Family, Squared
 from priormtl.selection import (
     Calibration,
     HeldOut,
@@ -31,26 +28,7 @@ from priormtl.selection import (
     hold_out,
     mix,
 )
-from priormtl.trees import Boosted, ClassTrees, Trees
-
-SETTINGS: dict[str, Any] = {
-    "min_samples_leaf": 5,
-    "l2_regularization": 1.0,
-    "max_features": 0.5,
-    "early_stopping": False,
-    "random_state": 0,
-}
-
-
-class Booster(NamedTuple):
-    """Size of a sum of trees, and settings that go with it."""
-
-    max_iter: int
-    max_leaf_nodes: int
-    learning_rate: float
-    max_bins: int
-    sees_scores: bool = False  # whether the score of the linear model is a column, too
-
+from priormtl.trees import Boosted, Booster, ClassTrees, Trees, grow
 
 # The first two were chosen on random splits of eleven of the fifteen tables of
 # ``benchmarks.workloads.tables``, none of them a reported one: both have 0.986 of the
@@ -73,67 +51,6 @@ CLASS_SIZES = Booster(100, 6, 0.1, 63), Booster(120, 24, 0.15, 63)
 # Gain of smaller trees, in standard errors, from which larger ones are tried. On the
 # same tables those helped from 0.6 on (storms), and never below.
 LEAST_GAIN = 0.5
-
-
-def grow(
-    size: Booster,
-    X: Array,
-    y: Array,
-    weight: Array | None,
-    family: Family | Squared,
-    signs: Array | None = None,
-) -> Trees | ClassTrees:
-    """Grow trees that sum to the scores η of a loss.
-
-    Sums of trees rise or fall with features that have a sign. Targets of K classes are
-    one-hot (n, K).
-    """
-    from sklearn import ensemble  # noqa: PLC0415  (slow to import)
-
-    several = y.ndim == 2
-    mean = np.asarray(np.average(y, axis=0, weights=weight))
-    if several:
-        signs = None  # scikit-learn has no monotonic trees of several classes
-        seen = np.flatnonzero(mean > 0)
-        scores, y = family.link(np.maximum(mean, 1e-6)), np.argmax(y, axis=1)
-        if len(seen) < 3:  # next to nothing is known of the others
-            return ClassTrees(tuple(map(Trees.constant, scores.tolist())))
-    elif not family.has_finite_score(mean):  # one class, or no count above zero
-        return Trees.constant(float(family.link(0.98 * mean)))
-    build = ensemble.HistGradientBoostingRegressor
-    if family.boosting == "log_loss":
-        build = ensemble.HistGradientBoostingClassifier
-    settings = SETTINGS | size._asdict() | {"loss": family.boosting}
-    del settings["sees_scores"]
-    # On tables of this size threads wait for each other longer than they work.
-    with threadpool_limits(1):
-        model = build(**settings, monotonic_cst=signs)
-        grown = model.fit(X, y, sample_weight=weight)
-    base, rounds = np.ravel(grown._baseline_prediction), grown._predictors
-    if not several:
-        return _as_arrays(float(base[0]), [tree.nodes for (tree,) in rounds])
-    found = [Trees.constant(score) for score in scores.tolist()]
-    for k, (level, trees) in enumerate(
-        zip(base, zip(*rounds, strict=True), strict=True)
-    ):
-        found[seen[k]] = _as_arrays(float(level), [tree.nodes for tree in trees])
-    return ClassTrees(tuple(found))
-
-
-def _as_arrays(base: float, nodes: Sequence[Any]) -> Trees:
-    """Trees of scikit-learn without their objects."""
-    starts = np.cumsum([0, *map(len, nodes)])
-    joined = np.concatenate(nodes)
-    leaf = joined["is_leaf"].astype(bool)
-    first = np.repeat(starts[:-1], np.diff(starts))
-    return Trees(
-        base,
-        starts[:-1].astype(np.int32),
-        np.where(leaf, -1, joined["feature_idx"]).astype(np.int32),
-        np.where(leaf, joined["value"], joined["num_threshold"]),
-        joined["missing_go_to_left"],
-        np.where(leaf, 0, first + joined["right"]).astype(np.int32),
-    )
 
 
 # Boosting beside the linear model.

@@ -51,6 +51,11 @@ class Counts(Family):
         """Rates, with exposures as weights, have the same loss (of Poisson trees)."""
         return y * np.exp(-offset), weight * np.exp(offset)
 
+    def boosting_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Those of Poisson loss, whatever the dispersion."""
+        mean = bounded_exp(eta)
+        return mean - y, mean
+
     def estimate_noise(self, eta: Array, y: Array, weight: Array) -> float:
         return most_likely_dispersion(eta, y, weight)
 

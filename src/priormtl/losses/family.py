@@ -64,7 +64,7 @@ class Family(ABC):
     lipschitz: ClassVar[float | None] = None
     # Score of held-out rows as scikit-learn names it: minus so many times the loss.
     scoring: ClassVar[tuple[str, float]] = ("neg_mean_deviance", 2.0)
-    # Loss of scikit-learn's gradient boosting whose trees sum to η.
+    # Name of the loss in the boosting of scikit-learn and LightGBM, for comparison.
     boosting: ClassVar[str]
     # What a table must hold so that the mean target has a finite score.
     needs: ClassVar[str] = "different values"
@@ -184,6 +184,10 @@ class Family(ABC):
     ) -> tuple[Array, Array]:
         """Targets and weights for which boosting fits η less a known part."""
         raise ValueError(f"offset must be None with {self.name} loss.")
+
+    def boosting_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """f′ and f″ of the loss whose trees sum to η."""
+        return self.slope(eta, y), self.bend(eta, y)
 
     def refit(self, eta: Array, y: Array, weight: Array) -> "Family":
         """The same family at the most likely dispersion, given scores."""

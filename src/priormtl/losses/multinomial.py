@@ -161,6 +161,11 @@ class Multinomial(Family):
     def slope(self, eta: Array, y: Array) -> Array:
         return softmax(eta) - y
 
+    def boosting_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """Slopes, and the diagonal p (1 − p) of the second derivatives."""
+        p = softmax(eta)
+        return p - y, p * (1.0 - p)
+
     def bend(self, eta: Array, y: Array) -> Array:
         """Curvatures c p (1 − p) of each class, together nowhere below f″."""
         p = softmax(eta)

@@ -46,6 +46,10 @@ class Squared:
         """Loss of one row, as that of a `Family`."""
         return np.asarray(0.5 * (eta - y) ** 2)
 
+    def boosting_derivatives(self, eta: Array, y: Array) -> tuple[Array, Array]:
+        """f′ and f″, as of a `Family`."""
+        return eta - y, np.ones_like(eta)
+
     has_additive_noise: ClassVar[bool] = True
 
     def estimate_noise(self, eta: Array, y: Array, weight: Array) -> float:
