@@ -441,14 +441,13 @@ class TaskPrior:
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
-        """Read which tasks are similar from a TOML or CSV file.
+        """Read which tasks are similar from a TOML file.
 
         Parameters
         ----------
         file : path or PriorFile
             TOML file with tables ``[[task_similar]]``, ``[[task_group]]`` and
-            ``[task_nested]``, or CSV file with the columns relation, first, second and
-            (optionally) weight. Statements about features are left to
+            ``[task_nested]``. Statements about features are left to
             :meth:`FeaturePrior.from_file`.
         """
         read = file if isinstance(file, PriorFile) else read_prior_file(file)
