@@ -125,7 +125,6 @@ class Model:
     feature_weights: Any = None  # (d,) multiply lam; None: all one
     ties: Any = "uniform"  # or (d,) weights that multiply epsilon, or "adaptive"
     standardize: bool = False
-    allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
@@ -382,10 +381,7 @@ class Model:
 
     def _graph(self, tasks: Sequence[Hashable]) -> Laplacian:
         """Laplacian of the ties between these tasks."""
-        prior = self.task_prior
-        if prior is not None and self.allows_absent_tasks:
-            prior = prior.restrict(tasks)
-        return laplacian(prior, tasks)
+        return laplacian(self.task_prior, tasks)
 
     def _priors(
         self,

@@ -253,7 +253,7 @@ def _read_row(
 def _read_tasks(fitted: Fitted) -> list[Relation]:
     """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
     tasks, prior = read_learned(fitted).tasks, fitted.task_prior
-    graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
+    graph = laplacian(prior, tasks)
     graph = graph.with_between(fitted.between or graph.between)
     latent = map(graph.name_latent, range(len(graph.names)))
     names = [*map(str, tasks), *latent]
