@@ -824,7 +824,7 @@ def comparison_cases() -> Iterator[Case]:
 
 
 def audit_cases() -> Iterator[Case]:
-    """audit_prior: relations, ties, and errors on held-out rows."""
+    """audit_prior: relations, and errors on held-out rows."""
     fields = ("weight", "violation_before", "violation_after", "share", "sensitivity")
 
     def audit(model: Any, rows: dict[str, Any], **settings: Any) -> Answer:
