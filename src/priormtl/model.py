@@ -104,7 +104,6 @@ __all__ = ["Deviations", "Model", "Posed", "Solver", "score_rows"]
 
 LOSSES = ("squared", *FAMILIES)
 PENALTIES = ("l21", "nuclear")
-NO_DIFFERENCE = 1e6  # ties of effects without variance, over the curvature of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,11 +236,13 @@ class Model:
         graph, ties, prior, strength, estimate = coupling
         if self.n_classes > 2:
             graph = by_class(graph, self.n_classes)
+        # Ties of effects without variance, over the curvature of the data.
+        no_difference = 1e6
         if self.penalty == "nuclear" and isinstance(self.ties, str):
             # Common effects by ties that leave no difference to be seen, since the
             # nuclear norm knows no others.
             bend = pooled_variance(moments) / scale**2 * np.mean(moments.weight)
-            strong = NO_DIFFERENCE * np.where(bend > 0, bend, 1.0)
+            strong = no_difference * np.where(bend > 0, bend, 1.0)
             strong = strong / (self.epsilon or 1.0)
             ties = np.where(np.isinf(ties), strong, ties)
         quadratic, constraints = self._priors(prior, graph, ties, scale, data.tasks)

@@ -17,7 +17,6 @@ from priormtl.solvers.working_set import WorkingSet
 
 SMALL_GRAM_NUMBERS = 2**22  # 32 MB: always there is memory for these
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
-MOST_MODE_NUMBERS = 2**22  # 32 MB: beyond, modes cost more than the steps they save
 
 METHODS: dict[str, Callable[[], Method]] = {
     "gd": Gd,
@@ -92,11 +91,12 @@ def _method_for_nuclear_norm(problem: Problem) -> Method:
 
 def _method_for_parts(problem: Problem) -> Method:
     d, m = problem.shape
+    most_mode_numbers = 2**22  # 32 MB: beyond, modes cost more than the steps they save
     if not problem.fit.is_quadratic:
-        few = m * d * min(d, problem.fit.size // d) <= MOST_MODE_NUMBERS
+        few = m * d * min(d, problem.fit.size // d) <= most_mode_numbers
         return ProximalNewton(default_method) if few else Fista(restart=True)
     size = problem.fit.shifted_size
-    few = size is not None and size <= MOST_MODE_NUMBERS
+    few = size is not None and size <= most_mode_numbers
     return Splitting() if few and Splitting.fits(problem) else Fista(restart=True)
 
 
