@@ -31,7 +31,6 @@ WORKLOADS = {
     "growth": SOLVERS,
     "latency": (*SOLVERS, "estimators"),
     "mixed_model": DEFAULT,
-    "baselines": ("baselines",),
     "out_of_core": ("data", "engines"),
     "tables": DEFAULT,
     "other_tables": DEFAULT,

@@ -312,18 +312,7 @@ def test_edges_and_groups_are_listed_with_their_weights():
     groups = Laplacian.from_groups(4, [np.array([0, 3]), np.array([1, 2, 3])], 2.0)
     both = edges + groups
     assert sorted(both.pairs()) == [(0, 2, 3.0), (1, 2, 0.5)]
-    assert both.ties() == [
-        (0, 4, 2.0),
-        (3, 4, 2.0),
-        (1, 5, 2.0),
-        (2, 5, 2.0),
-        (3, 5, 2.0),
-    ]
-    assert [both.name_latent(k) for k in range(2)] == [
-        "mean of group 1",
-        "mean of group 2",
-    ]
-    assert Laplacian.empty(3).pairs() == Laplacian.empty(3).ties() == []
+    assert Laplacian.empty(3).pairs() == []
 
 
 def test_threads_may_share_a_factorisation():

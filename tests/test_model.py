@@ -168,16 +168,6 @@ def test_samples_take_the_place_of_moments_where_there_are_any():
     assert sparse.problem.objective(sparse.problem.at(P)) == pytest.approx(b, rel=1e-12)
 
 
-def test_a_prior_may_name_absent_tasks_where_that_is_allowed():
-    data = from_labels(np.eye(4), np.arange(4.0), ["a", "a", "c", "c"])
-    chain = TaskPrior.chain(order=["a", "b", "c"])
-    with pytest.raises(ValueError, match="b"):
-        Model(task_prior=chain).pose(data)
-    posed = Model(task_prior=chain, allows_absent_tasks=True).pose(data)
-    assert posed.problem.prior.laplacian.m == 2
-    assert not posed.problem.prior.laplacian.is_zero
-
-
 # The solver.
 
 

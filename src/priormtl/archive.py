@@ -28,7 +28,6 @@ Settings: TypeAlias = dict[str, Any]  # values that JSON can hold
 FORMAT_VERSION = 1
 MOST_FILE_BYTES = 64 * 2**30
 DIGEST_BYTES = 32
-LENGTH_BYTES = 8
 DTYPES = {"F64": "<f8", "F32": "<f4", "I64": "<i8", "I32": "<i4", "U8": "|u1"}
 NAMES = {np.dtype(code): name for name, code in DTYPES.items()}
 
@@ -111,11 +110,12 @@ def _read(
     file: BinaryIO, size: int, kind: str
 ) -> tuple[Settings, dict[str, np.ndarray]]:
     """Read header and arrays in one pass over the file."""
-    if size < LENGTH_BYTES + 2 + DIGEST_BYTES:
+    length_bytes = 8
+    if size < length_bytes + 2 + DIGEST_BYTES:
         raise ModelFileError("the file is too short to be a priormtl file.")
-    prefix = file.read(LENGTH_BYTES)
+    prefix = file.read(length_bytes)
     (length,) = struct.unpack("<Q", prefix)
-    body = size - LENGTH_BYTES - length - DIGEST_BYTES
+    body = size - length_bytes - length - DIGEST_BYTES
     if length > 100_000_000 or body < 0:
         raise ModelFileError("not a priormtl file, or it was cut off.")
     text = file.read(length)

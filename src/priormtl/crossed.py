@@ -37,7 +37,6 @@ __all__ = ["CrossedTerm", "solve_by_turns"]
 # Residuals (n,), minus the derivatives of the loss of rows, and curvatures, at scores.
 Pull = Callable[[Array], tuple[Array, Array]]
 
-MOST_TURNS = 100
 MOST_STEPS = 50  # of Newton's method
 MEMORY = 8  # of Anderson extrapolation
 
@@ -142,7 +141,8 @@ def solve_by_turns(
     """
     places, images = list[Array](), list[Array]()
     iterations, best = 0, None
-    for _ in range(MOST_TURNS):
+    most_turns = 100
+    for _ in range(most_turns):
         problem = problem_at(term)
         share = 0.5 / (1.0 + term.absorption)
         closer = replace(solver, tol=max(share * solver.tol, 1e-15))

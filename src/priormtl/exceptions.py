@@ -7,9 +7,6 @@ from pathlib import Path
 
 MOST_NAMES_SHOWN = 8
 MOST_NAMES_MEANT = 3
-MOST_FILES_COMPARED = 10_000
-LONGEST_NAME_COMPARED = 200
-SHORTEST_BEGINNING = 4
 
 
 class ApproximationWarning(UserWarning):
@@ -73,8 +70,9 @@ def suggest(unknown: Sequence[Hashable], names: Sequence[Hashable]) -> str:
 
 def suggest_file(path: Path) -> str:
     """Ask whether a file beside one that is not there was meant."""
+    most_files_compared = 10_000
     try:
-        files = sorted(islice(path.parent.iterdir(), MOST_FILES_COMPARED))
+        files = sorted(islice(path.parent.iterdir(), most_files_compared))
     except OSError:  # the folder is not there either, or not ours to look into
         return ""
     # The same ending makes short names look more alike than they are.
@@ -102,12 +100,14 @@ def _nearest(name: Hashable, names: Sequence[Hashable]) -> str:
 
 
 def _spelling(name: Hashable) -> str:
-    return str(name)[:LONGEST_NAME_COMPARED].casefold().strip()
+    longest_name_compared = 200
+    return str(name)[:longest_name_compared].casefold().strip()
 
 
 def _beginning_alike(text: str, texts: Sequence[str]) -> list[str]:
     """Longer texts that begin nearly like this one, as ridge-single does with rigde."""
-    if len(text) < SHORTEST_BEGINNING:
+    shortest_beginning = 4
+    if len(text) < shortest_beginning:
         return []
     size = len(text)
     begins: dict[str, list[str]] = {}

@@ -63,7 +63,7 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     TypeError
         If the model is no linear model, such as the pipeline of ``tabular_model``.
     ValueError
-        If ``unseen_tasks="nearest"``, or if two tasks have the same text.
+        If two tasks have the same text.
 
     Notes
     -----
@@ -165,11 +165,6 @@ def _average_unseen(model: LinearMultiTask) -> RowTasks:
     nothing = RowTasks(np.zeros(0, np.intp), None)
     if model.unseen_tasks == "error" or not _asks_for_task(model):
         return nothing
-    if model.unseen_tasks == "nearest" and _groups(model) is None:
-        raise ValueError(
-            'unseen_tasks must be "error" or "shared" in ONNX, which knows no distance '
-            'of labels: got "nearest"; use model.set_params(unseen_tasks="shared").'
-        )
     groups = _groups(model) or [()]
     nobody = "\0"  # a label that no task has
     labels = [SEPARATOR.join([*map(str, group), nobody]) for group in groups]

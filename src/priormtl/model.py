@@ -104,7 +104,6 @@ __all__ = ["Deviations", "Model", "Posed", "Solver", "score_rows"]
 
 LOSSES = ("squared", *FAMILIES)
 PENALTIES = ("l21", "nuclear")
-NO_DIFFERENCE = 1e6  # ties of effects without variance, over the curvature of the data
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +124,6 @@ class Model:
     feature_weights: Any = None  # (d,) multiply lam; None: all one
     ties: Any = "uniform"  # or (d,) weights that multiply epsilon, or "adaptive"
     standardize: bool = False
-    allows_absent_tasks: bool = False  # whether the task prior may name tasks not seen
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
@@ -238,11 +236,13 @@ class Model:
         graph, ties, prior, strength, estimate = coupling
         if self.n_classes > 2:
             graph = by_class(graph, self.n_classes)
+        # Ties of effects without variance, over the curvature of the data.
+        no_difference = 1e6
         if self.penalty == "nuclear" and isinstance(self.ties, str):
             # Common effects by ties that leave no difference to be seen, since the
             # nuclear norm knows no others.
             bend = pooled_variance(moments) / scale**2 * np.mean(moments.weight)
-            strong = NO_DIFFERENCE * np.where(bend > 0, bend, 1.0)
+            strong = no_difference * np.where(bend > 0, bend, 1.0)
             strong = strong / (self.epsilon or 1.0)
             ties = np.where(np.isinf(ties), strong, ties)
         quadratic, constraints = self._priors(prior, graph, ties, scale, data.tasks)
@@ -382,10 +382,7 @@ class Model:
 
     def _graph(self, tasks: Sequence[Hashable]) -> Laplacian:
         """Laplacian of the ties between these tasks."""
-        prior = self.task_prior
-        if prior is not None and self.allows_absent_tasks:
-            prior = prior.restrict(tasks)
-        return laplacian(prior, tasks)
+        return laplacian(self.task_prior, tasks)
 
     def _priors(
         self,

@@ -349,8 +349,9 @@ def family_covariances(posed: Posed, solution: Solution) -> Covariances:
     rows = Rows(float(np.count_nonzero(weight)), noise)
     used = posed._replace(problem=model)
     found = covariances(used, solution.coef[selected], squares, rows=rows)
+    variances = "own", "cross", "mean", "between"
     # Weights of rows are relative.
-    parts = {name: unit * found._asdict()[name] for name in VARIANCES}
+    parts = {name: unit * found._asdict()[name] for name in variances}
     return found._replace(selected=selected, **parts)
 
 

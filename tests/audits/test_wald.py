@@ -4,7 +4,6 @@ from scipy import stats
 from scipy.sparse import csr_array
 
 from priormtl import FeaturePrior, MultiTaskRegressor
-from priormtl.audits.audit import list_ties
 from priormtl.audits.relations import (
     UNKNOWN,
     Curvature,
@@ -12,14 +11,10 @@ from priormtl.audits.relations import (
     StatementTest,
     estimate_coefficients,
     feature_tests,
-    task_grams,
-    tie_tests,
     verdicts,
 )
 from priormtl.data import to_tasks
 from priormtl.datasets import make_related_tasks
-from priormtl.priors.graphs import Laplacian
-from priormtl.problem import QuadraticPrior
 
 
 def known(coef, gram, noise=1.0, ridge=1e-9):
@@ -75,26 +70,6 @@ def test_what_rows_do_not_determine_is_not_judged():
         csr_array([[1.0, -1.0], [0, 0]]), known(np.ones((2, 2)), flat, 1, 1.0)
     )
     assert all(np.isnan(tension.p_value) for tension in found)
-
-
-def test_ties_are_a_test_of_equal_coefficients():
-    rng = np.random.default_rng(2)
-    samples = rng.standard_normal((2, 20, 3))
-    grams = np.einsum("ina,inb->iab", samples, samples)
-    coef = rng.standard_normal((3, 2))
-    graph = Laplacian.from_edges(2, np.array([0]), np.array([1]), np.ones(1))
-    prior = QuadraticPrior(csr_array((0, 3)), graph, 0.0, 1e12)
-    (found,) = tie_tests(
-        list_ties(graph, "ab")[1], known(coef, grams.mean(0)), grams, prior
-    )
-    u, S = coef[:, 0] - coef[:, 1], sum(np.linalg.inv(gram) for gram in grams)
-    statistic = u @ np.linalg.solve(S, u)
-    assert found.p_value == pytest.approx(stats.chi2.sf(statistic, 3), rel=1e-5)
-    loose = QuadraticPrior(csr_array((0, 3)), graph, 0.0, 1e-3)
-    (allowed,) = tie_tests(
-        list_ties(graph, "ab")[1], known(coef, grams.mean(0)), grams, loose
-    )
-    assert allowed.p_value > 0.99
 
 
 def test_verdicts_follow_benjamini_and_hochberg():
@@ -156,21 +131,3 @@ def test_many_modes_become_few():
     values = estimate(*data)[1].curvature.values
     assert len(np.unique(values)) <= 16
     assert np.sum(values == 0) == 1
-
-
-def test_tied_intercepts_leave_grams_symmetric_and_semidefinite():
-    # Intercepts that are tied couple tasks, so that columns of the Hessian mix them.
-    rng = np.random.default_rng(5)
-    X, task = rng.standard_normal((40, 3)) + 2.0, np.repeat(np.arange(4), 10)
-    X[:, 2] = X[:, 0] + X[:, 1]
-    y = rng.standard_normal(40)
-    for intercept in (True, False, "tied"):
-        problem, coef = pose(X, y, task, fit_intercept=intercept, task_prior="mean")
-        grams = task_grams(problem, problem.at(np.ascontiguousarray(coef)))
-        assert grams == pytest.approx(np.swapaxes(grams, 1, 2))
-        assert np.linalg.eigvalsh(grams).min() > -1e-9 * np.abs(grams).max()
-        if intercept != "tied":
-            centre = X.reshape(4, 10, 3)
-            if intercept:
-                centre = centre - centre.mean(axis=1, keepdims=True)
-            assert grams == pytest.approx(np.swapaxes(centre, 1, 2) @ centre)

@@ -1,4 +1,4 @@
-"""FedEM inside: EM steps, federated rounds and networks."""
+"""FedEM inside: EM steps and federated rounds."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,6 @@ from scipy.special import expit
 
 from drawn_tasks import family_of, mixed_classes, mixed_tasks, random_mixture
 from instances import golden_rows
-from priormtl.baselines import fedem
 from priormtl.baselines.base import LinearModel
 from priormtl.baselines.fedem import Descent, FedEM, FedEMClassifier
 from priormtl.baselines.mixtures import MixtureModel
@@ -118,13 +117,11 @@ def test_assuming_too_much_noise_blurs_components():
 # Predictions
 
 
-def test_targets_or_probabilities_are_averaged_not_scores():
+def test_probabilities_are_averaged_not_scores():
     linear = LinearModel(np.array([[1.0, 0.0], [0.0, -2.0]]), np.array([0.5, 0.0]))
     weights = np.array([[0.3, 0.7], [1.0, 0.0]])
     X = np.random.default_rng(0).standard_normal((6, 2))
-    numbers, classes = (MixtureModel(linear, weights, c) for c in (False, True))
-    expected = 0.3 * (X[:, 0] + 0.5) - 1.4 * X[:, 1]
-    np.testing.assert_allclose(numbers.scores(X, 0), expected)
+    classes = MixtureModel(linear, weights)
     expected = 0.3 * expit(X[:, 0] + 0.5) + 0.7 * expit(-2 * X[:, 1])
     np.testing.assert_allclose(expit(classes.scores(X, 0)), expected)
     np.testing.assert_allclose(classes.scores(X, 1), X[:, 0] + 0.5)
@@ -204,61 +201,3 @@ def test_descent_that_diverges_says_so():
     model = FedEM(2, mode="federated", learning_rate=1e6)
     with pytest.raises(ValueError, match=r"learning_rate=1e\+06 is too large"):
         model.fit(X, y, task=task)
-
-
-# Networks
-
-
-def crooked(m=4, n=80):
-    """Two curves, of which each task follows one."""
-    rng = np.random.default_rng(0)
-    task = np.repeat(np.arange(m), n)
-    X = rng.uniform(-1.0, 1.0, (m * n, 2))
-    return X, np.abs(3 * X[:, 0]) * np.where(task % 2, 1.0, -1.0), task
-
-
-@pytest.fixture
-def neural():
-    """Settings; scikit-learn 1.6 cannot, and is refused, as is tested elsewhere."""
-    pytest.importorskip("sklearn", "1.7", reason="its networks take no weights")
-    return {"component": "mlp", "hidden": (16,), "n_init": 1, "epochs": 5}
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_networks_learn_what_lines_cannot(neural):
-    X, y, task = crooked()
-    model = FedEM(2, 1e-3, max_iter=30, **neural).fit(X, y, task=task)
-    assert model.score(X, y, task=task) > 0.7
-    assert FedEM(2).fit(X, y, task=task).score(X, y, task=task) < 0.1
-    assert len(model.components_) == 2
-    assert not hasattr(model, "coef_")
-    weights = [W for net in model.components_ for W in net.coefs_]
-    penalty = 0.5e-3 * sum(np.sum(W**2) for W in weights)
-    assert model.objective_ == pytest.approx((penalty - model.log_likelihood_) / len(y))
-
-
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-def test_networks_classify(neural):
-    X, y, task = crooked()
-    labels = np.where(np.abs(y) > 1.5, "far", "near")
-    model = FedEMClassifier(2, 1e-3, max_iter=12, **neural)
-    model.fit(X, labels, task=task)
-    assert model.score(X, labels, task=task) > 0.8
-    total = model.predict_proba(X, task=task).sum(axis=1)
-    np.testing.assert_allclose(total, 1.0)
-
-
-def test_networks_are_not_averaged(neural):
-    X, y, task = crooked()
-    with pytest.raises(ValueError, match='mode must be "exact"'):
-        FedEM(mode="federated", **neural).fit(X, y, task=task)
-
-
-def test_networks_need_weights(neural, monkeypatch):
-    class Old:
-        def partial_fit(self, X, y): ...
-
-    monkeypatch.setattr(fedem, "MLPRegressor", Old)
-    X, y, task = crooked()
-    with pytest.raises(ImportError, match=r"needs scikit-learn 1\.7"):
-        FedEM(**neural).fit(X, y, task=task)

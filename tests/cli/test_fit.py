@@ -214,16 +214,9 @@ def test_classes_are_learned_from_rows(exams, tmp_path):
     assert json.loads(result.stdout)["scores"] == {"log loss": -model.best_score_}
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("prior.toml", TOML),
-        ("prior.csv", "relation,first,second\nsimilar,hours,books\n"),
-    ],
-)
-def test_prior_files_are_used(exams, tmp_path, name, text):
-    (tmp_path / name).write_text(text)
-    words = (*FIXED, "--theta", "1e4", "--prior", tmp_path / name)
+def test_prior_files_are_used(exams, tmp_path):
+    (tmp_path / "prior.toml").write_text(TOML)
+    words = (*FIXED, "--theta", "1e4", "--prior", tmp_path / "prior.toml")
     model, _ = fit(exams / "exams.csv", tmp_path / "a.model", *words)
     prior = FeaturePrior.similar([("hours", "books")])
     expected = MultiTaskRegressor(
@@ -260,9 +253,8 @@ def test_prior_files_say_which_tasks_are_similar(exams, tmp_path):
 
 
 def test_files_about_tasks_alone_leave_theta_out(exams, tmp_path):
-    text = "relation,first,second\ntask_group,g,north\ntask_group,g,west\n"
-    (tmp_path / "prior.csv").write_text(text)
-    words = (*FIXED, "--prior", tmp_path / "prior.csv")
+    (tmp_path / "prior.toml").write_text("[[task_group]]\ntasks = ['north', 'west']")
+    words = (*FIXED, "--prior", tmp_path / "prior.toml")
     model, _ = fit(exams / "exams.csv", tmp_path / "a.model", *words)
     assert (model.theta, model.feature_prior) == (0.0, None)
     assert model.task_prior == TaskPrior.groups({"g": ["north", "west"]})
@@ -335,7 +327,7 @@ def test_statistics_alone_cannot_do_everything(sites, tmp_path, words, message):
     [
         (("--features", "hous"), ("unknown column 'hous'", "Did you mean 'hours'")),
         (("--features", "hours,school"), ("'school' is given twice",)),
-        (("--prior", "naturel"), ("naturel must end in .toml or .csv",)),
+        (("--prior", "naturel"), ("naturel must end in .toml",)),
         (("--prior", "none.toml"), ("none.toml is not a file", "use --prior natural")),
         (("--prior", "natura"), ("natura must end in", "Did you mean 'natural'?")),
         (("--out", "nowhere/a.model"), ("folder nowhere does not exist",)),

@@ -1,11 +1,9 @@
 """Unseen tasks: known ones keep their model, new ones get a mean of known ones."""
 
 from dataclasses import replace
-from datetime import date
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -15,7 +13,6 @@ from priormtl import (
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
-    TaskPrior,
     load,
     one_vs_one,
     save,
@@ -55,7 +52,7 @@ def raw(model, X, task):
     return getattr(model, name)(X, task=task)
 
 
-@pytest.mark.parametrize("behaviour", ["error", "shared", "nearest"])
+@pytest.mark.parametrize("behaviour", ["error", "shared"])
 def test_known_tasks_keep_their_model(model, data, behaviour):
     X, _, task = data
     before = raw(model.set_params(unseen_tasks="error"), X, task)
@@ -75,17 +72,6 @@ def test_the_shared_part_is_the_mean_over_tasks(model, data):
     np.testing.assert_allclose(new, np.mean(each, axis=0), rtol=0, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    ("new", "nearest"), [(-50, [0]), (3, [0]), (5, [0, 10]), (16, [20]), (99, [30])]
-)
-def test_the_nearest_in_a_chain_of_numbers_are_averaged(data, new, nearest):
-    X, y, task = data
-    model = MultiTaskRegressor(0.5, unseen_tasks="nearest").fit(X, y, task=task)
-    each = [model.predict(X[:4], task=[known] * 4) for known in nearest]
-    found = model.predict(X[:4], task=[new] * 4)
-    np.testing.assert_allclose(found, np.mean(each, axis=0), rtol=0, atol=1e-12)
-
-
 def test_the_shared_part_is_what_a_task_without_rows_would_get():
     X, y, task = make_related_tasks(3, 4, 20, noise=0.3, random_state=1)
     settings = {"task_prior": "mean", "fit_intercept": "tied", "tol": 1e-12}
@@ -96,48 +82,6 @@ def test_the_shared_part_is_what_a_task_without_rows_would_get():
     larger = align_tasks(known, (0, 1, 2, 3))
     expected = model.fit_statistics(larger).predict(X, task=[3] * len(X))
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-def test_graph_nodes_without_rows_get_their_nearest_neighbours(data):
-    X, y, task = data
-    names = np.array(["a", "b", "c", "d"])[task // 10]
-    graph = TaskPrior.from_graph([("a", "u"), ("b", "u"), ("u", "v"), ("c", "d")])
-    model = MultiTaskRegressor(0.5, task_prior=graph, unseen_tasks="nearest")
-    model.fit(X, y, task=names)
-    inner = TaskPrior.from_graph([("c", "d")])
-    same = MultiTaskRegressor(0.5, task_prior=inner).fit(X, y, task=names)
-    np.testing.assert_array_equal(model.coef_, same.coef_)
-    halves = [model.predict(X[:3], task=[known] * 3) for known in "ab"]
-    for new in "uv":
-        found = model.predict(X[:3], task=[new] * 3)
-        np.testing.assert_allclose(found, np.mean(halves, axis=0), atol=1e-12)
-
-
-def test_a_prior_may_name_tasks_without_rows_only_for_nearest(data):
-    X, y, task = data
-    graph = TaskPrior.from_graph([(0, 7)])
-    with pytest.raises(ValueError, match="unknown task in task_prior 7"):
-        MultiTaskRegressor(task_prior=graph).fit(X, y, task=task)
-
-
-def test_dates_and_categories_have_an_order(data):
-    X, y, task = data
-    days = np.array([date(2024, 1, 1 + t) for t in range(31)], dtype=object)
-    model = MultiTaskRegressor(0.5, unseen_tasks="nearest").fit(X, y, task=days[task])
-    first = model.predict(X[:2], task=[days[0]] * 2)
-    found = model.predict(X[:2], task=[date(2023, 5, 5), date(2024, 1, 3)])
-    np.testing.assert_array_equal(found, first)
-    levels = ["low", "so-so", "fair", "good", "best"]
-    names = np.array(["low", "fair", "good", "best"])[task // 10]
-    for make in (
-        lambda v: pd.Categorical(v, levels, ordered=True),
-        lambda v: pd.Series(pd.Categorical(v, levels)),
-        lambda v: pl.Series(list(v), dtype=pl.Enum(levels)),
-    ):
-        model.fit(X, y, task=make(names))
-        new = model.predict(X[:2], task=make(["so-so"] * 2))
-        both = [model.predict(X[:2], task=[known] * 2) for known in ("low", "fair")]
-        np.testing.assert_allclose(new, np.mean(both, axis=0), atol=1e-12)
 
 
 def test_classifiers_of_the_same_classes_are_averaged_by_all_methods(data):
@@ -163,16 +107,6 @@ def test_tasks_of_different_classes_are_not_averaged(method):
         match=r"'q' cannot be predicted .* different classes, such as \['x', 'y'\]",
     ):
         getattr(model, method)(X[:1], task=["q"])
-
-
-def test_the_mean_of_one_task_has_its_classes():
-    rng = np.random.default_rng(0)
-    X, task = rng.normal(size=(80, 2)), np.repeat([0, 10], 40)
-    y = np.where(X[:, 0] > 0, "up", "down").astype(object)
-    y[task == 10] = np.where(X[task == 10, 0] > 0, "in", "out")
-    model = MultiTaskClassifier(unseen_tasks="nearest").fit(X, y, task=task)
-    known = model.predict(X, task=np.full(80, 10))
-    np.testing.assert_array_equal(model.predict(X, task=np.full(80, 12)), known)
 
 
 def test_score_counts_unseen_tasks(data):
@@ -246,7 +180,6 @@ def test_the_default_names_tasks_near_ones_and_the_ways_out(data):
     assert "Did you mean 'north'" in message
     assert 'unseen_tasks="error", the default' in message
     assert '"shared"' in message
-    assert '"nearest"' in message
 
 
 def test_labels_of_another_type_are_told_apart_from_new_tasks(data):
@@ -259,19 +192,9 @@ def test_labels_of_another_type_are_told_apart_from_new_tasks(data):
     assert "of type" not in str(caught.value)
 
 
-@pytest.mark.parametrize("prior", ["chain", None])
-def test_a_label_that_is_near_nobody_says_so(data, prior):
-    X, y, task = data
-    names = np.array(["n", "s", "e", "w"])[task // 10]
-    model = MultiTaskRegressor(0.5, task_prior=prior, unseen_tasks="nearest")
-    model.fit(X, y, task=names)
-    with pytest.raises(ValueError, match=r"unknown task 'q'.*must be in the graph"):
-        model.predict(X[:1], task=["q"])
-
-
 def test_other_words_are_refused(data):
     X, y, task = data
-    with pytest.raises(ValueError, match="unseen_tasks must be one of 'error', 'shar"):
+    with pytest.raises(ValueError, match="must be one of 'error', 'shared': got"):
         MultiTaskRegressor(unseen_tasks="mean").fit(X, y, task=task)
     model = MultiTaskRegressor().fit(X, y, task=task)
     with pytest.raises(ValueError, match="unseen_tasks must be one of"):

@@ -106,7 +106,7 @@ def test_labels_are_distinct_and_complete():
 def test_the_names_agreed_on_are_there():
     ours = {*PRIORS, "none-chain-tied", "none-mean", "none-mean-tied", "adaptive"}
     ours |= {"ridge", "natural-few", "separate", "nuclear"}
-    simple = {"ridge-single", "ridge-pooled", "mixed", "multitask-lasso", "fedem-mlp"}
+    simple = {"ridge-single", "ridge-pooled", "mixed", "multitask-lasso"}
     assert set(OURS) == ours | {"contradictory"}
     assert set(METHODS) == {*OURS, *simple, *COMPARED}
 
@@ -231,7 +231,7 @@ def test_every_method_tries_its_settings_and_does_better_than_nothing(dataset, n
         return built[0]
 
     scores, strengths = fit_method(Method(name, build), training, split)
-    if name not in {"mixed", "fedem-mlp"}:
+    if name != "mixed":
         most = training.n_settings
         tried = count_settings(built[0])
         if name in OURS:  # theta = 0 alone without a prior, epsilon = 0 uncoupled
@@ -250,7 +250,6 @@ def test_every_method_tries_its_settings_and_does_better_than_nothing(dataset, n
         return
     assert set(json.loads(json.dumps(strengths))) == {
         "mixed": set(),
-        "fedem-mlp": set(),
         "ridge-single": {"lam"},
         "ridge-pooled": {"lam"},
         "multitask-lasso": {"alpha"},

@@ -23,8 +23,8 @@ from shown_models import (
 # Priors.
 
 
-def links_of(source, kind="feature"):
-    return read_relations(source, None, kind)[0]
+def links_of(source):
+    return read_relations(source, None)[0]
 
 
 def row(first, second, before=0.5, verdict="agrees", kind="feature"):
@@ -101,16 +101,14 @@ def test_a_prior_alone_is_drawn_without_colours():
 
 def test_an_audit_colours_by_the_data_and_crosses_out():
     features = [row("a", "b", 0.2), row("b", "c", 0.9, "disagrees")]
-    audit = SimpleNamespace(relations=[*features, row("t", "u", kind="task")])
+    audit = SimpleNamespace(relations=[*features, row("t", "u", kind="statement")])
     ax = plot_prior(fitted_model(), audit)
     assert lines(ax).get_array().tolist() == [0.9, 0.2]
     crosses = [line for line in ax.lines if line.get_marker() == "x"]
     middle = np.mean(lines(ax).get_segments()[0], axis=0)
     assert np.allclose([line.get_xydata()[0] for line in crosses], [middle])
     assert "data disagree" in [text.get_text() for text in ax.get_legend().texts]
-    alone = plot_prior(audit, kind="task")
-    assert names(alone) == {"t", "u"}
-    assert alone.get_title() == "1 relation of 2 tasks"
+    assert names(plot_prior(audit)) == {"a", "b", "c"}
 
 
 def test_relations_in_words_are_no_features():
@@ -139,35 +137,13 @@ def test_awkward_names_are_drawn():
     assert len(ax.texts) == 5
 
 
-@pytest.mark.parametrize(
-    ("prior", "ends"),
-    [
-        ("chain", {"a", "b", "c"}),
-        ("mean", {"a", "b", "c", "mean of all tasks"}),
-        (TaskPrior.from_graph([("a", "c", 2.0)]), {"a", "c"}),
-        (None, {"the prior has no relations"}),
-    ],
-    ids=["chain", "mean", "graph", "none"],
-)
-def test_ties_of_tasks_are_drawn_without_an_audit(prior, ends):
-    model = with_coef(np.eye(3), tasks=["a", "b", "c"], task_prior=prior)
-    ax = plot_prior(model, kind="task")
-    assert names(ax) == ends
-    if prior is not None:
-        assert lines(ax).get_array() is None  # no colours: nothing was judged
-
-
 def test_what_holds_no_relations_is_refused():
     with pytest.raises(TypeError, match=r"^source must be a fitted .*got TaskPrior"):
         plot_prior(TaskPrior.chain())
-    with pytest.raises(TypeError, match=r"^source must be .*tasks: got FeaturePrior"):
-        plot_prior(FeaturePrior.similar([(0, 1)]), kind="task")
     with pytest.raises(
         TypeError, match=r"^audit must be the result of audit_prior.* got int"
     ):
         plot_prior(fitted_model(), 3)
-    with pytest.raises(ValueError, match='kind must be "feature" or "task"'):
-        plot_prior(fitted_model(), kind="row")
 
 
 # Relations.
@@ -270,16 +246,15 @@ def test_an_audit_gives_what_it_found():
         SimpleNamespace(kind="feature", relation="a + b ~ 0", first=None, second=None,
                         sign="combination", weight=1.0, violation_before=0.1,
                         verdict="agrees"),
-        SimpleNamespace(kind="task", relation="t ~ u", first="t", second="u",
+        SimpleNamespace(kind="statement", relation="t ~ u", first="t", second="u",
                         sign="similar", weight=1.0, violation_before=0.2,
                         verdict="agrees"),
     ]  # fmt: skip
     audit = SimpleNamespace(relations=rows)
-    one, other = links_of(audit, "feature")
+    one, other = links_of(audit)
     assert (one.members, one.disagreement, one.disagrees) == (("a", "b"), 0.7, True)
     assert (other.members, other.disagrees) == (("a + b ~ 0",), False)
     assert (one.by_name, other.by_name) == (True, False)
-    assert [link.members for link in links_of(audit, "task")] == [("t", "u")]
 
 
 # Layout.

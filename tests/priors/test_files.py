@@ -30,17 +30,6 @@ features = ["reading", "essay", "debate"]
 weight = 0.5
 """
 
-CSV = """\
-relation,first,second,weight
-similar,maths,physics,2
-opposite,price,demand,
-# Three that go together.
-
-group,verbal,reading,0.5
-group,verbal,essay,0.5
-group,verbal,debate,0.5
-"""
-
 FEATURES = ["maths", "physics", "price", "demand", "reading", "essay", "debate"]
 
 
@@ -65,7 +54,7 @@ def test_files_say_what_the_methods_say(write):
         + FeaturePrior.opposite([("price", "demand")])
         + FeaturePrior.from_groups({"verbal": FEATURES[4:]}, 0.5)
     )
-    for path in (write(TOML), write(CSV, "prior.csv"), write("\ufeff" + CSV, "b.csv")):
+    for path in (write(TOML), write("\ufeff" + TOML, "b.toml")):
         prior = FeaturePrior.from_file(path)
         np.testing.assert_array_equal(matrix(prior), matrix(expected))
         assert FeaturePrior.from_plain(prior.to_plain()) == prior
@@ -105,20 +94,6 @@ name = "cold"
 tasks = ["north", "south"]
 """
 
-LINES = """\
-relation,first,second,weight
-near,price,-0.5,4
-nonnegative,maths,,
-nonnegative,physics,,
-nonpositive,price,,
-common,colour,,
-common,age,,
-smooth,age,,2
-task_similar,north,7,3
-task_group,cold,north,
-task_group,cold,south,
-"""
-
 
 def test_files_state_all_that_is_known(write):
     price = FeaturePrior.near({"price": -0.5}, 4.0)
@@ -134,27 +109,13 @@ def test_files_state_all_that_is_known(write):
     path = write(STATEMENTS)
     assert FeaturePrior.from_file(path) == price + maths + others
     assert TaskPrior.from_file(path) == tasks
-    path = write(LINES, "prior.csv")
-    found = FeaturePrior.from_file(path)
-    assert found.words == (price + others).words
-    assert [line for part in found.parts for line in part.lines(None)] == [
-        line
-        for part in (price + others).parts
-        for line in part.lines(None)
-        if line[0] != "colour, age"
-    ]
-    assert TaskPrior.from_file(path) == tasks
 
 
 def test_files_of_the_documentation_can_be_read(write):
     page = Path(__file__).parents[2] / "docs" / "guide" / "priors.md"
-    blocks = re.findall(r"```(toml)?\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
-    texts = {kind or "csv": text for kind, text in blocks if "similar" in text}
-    found = {
-        kind: {one.kind for one in read_prior_file(write(text, f"a.{kind}")).relations}
-        for kind, text in texts.items()
-    }
-    assert found == {"toml": set(KINDS), "csv": set(KINDS)}
+    blocks = re.findall(r"```toml\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    (text,) = (text for text in blocks if "similar" in text)
+    assert {one.kind for one in read_prior_file(write(text)).relations} == set(KINDS)
 
 
 def test_each_prior_takes_its_own(write):
@@ -168,19 +129,9 @@ def test_each_prior_takes_its_own(write):
         TaskPrior.from_file(features)
 
 
-@pytest.mark.parametrize(
-    ("name", "text"),
-    [
-        ("a.toml", "[task_nested]\n'school 1' = 'land / A'\n2 = 'land / B'\n"),
-        (
-            "a.csv",
-            "relation,first,second\ntask_nested,school 1,land / A\n"
-            "task_nested,2,land / B\n",
-        ),
-    ],
-)
-def test_nested_tasks(write, name, text):
-    file = read_prior_file(write(text, name))
+def test_nested_tasks(write):
+    text = "[task_nested]\n'school 1' = 'land / A'\n2 = 'land / B'\n"
+    file = read_prior_file(write(text))
     (nested,) = file.relations
     assert nested.kind == "task_nested"
     assert nested.names == ("school 1", 2)
@@ -217,23 +168,19 @@ def test_columns_are_known_where_they_are_meant(write):
 
 
 def test_quoted_names_and_inline_tables(write):
-    path = write('relation,first,second\nsimilar,"a, b","colour=red"\n', "p.csv")
-    assert read_prior_file(path).relations[0].names == ("a, b", "colour=red")
     path = write('similar = [{features = ["ä", "雪"]}]')
     assert read_prior_file(path).relations[0].names == ("ä", "雪")
 
 
 def test_names_are_checked_against_features_with_their_line(write):
     known = [*FEATURES[:-1], "debating"]
-    for path, line in ((write(TOML), 11), (write(CSV, "a.csv"), 8)):
-        file = read_prior_file(path)
-        file.check_names(Design.of_names(FEATURES))
-        with pytest.raises(DataFileError) as refused:
-            file.check_names(Design.of_names(known))
-        assert str(refused.value).startswith(
-            f"{path}, line {line}: unknown feature 'de"
-        )
-        assert "Did you mean 'debating'" in str(refused.value)
+    path = write(TOML)
+    file = read_prior_file(path)
+    file.check_names(Design.of_names(FEATURES))
+    with pytest.raises(DataFileError) as refused:
+        file.check_names(Design.of_names(known))
+    assert str(refused.value).startswith(f"{path}, line 11: unknown feature 'de")
+    assert "Did you mean 'debating'" in str(refused.value)
 
 
 def test_a_fit_uses_the_file(write):
@@ -299,44 +246,8 @@ def test_mistakes_of_toml_have_their_line(write, text, words):
     assert "\n" not in str(refused.value)
 
 
-HEAD = "relation,first,second,weight\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("", "has no relations"),
-        (HEAD, "has no relations"),
-        ("relation,first\n", "line 1: .*column 'second'"),
-        ("relation,first,second,wieght\n", "line 1: unknown column 'wieght'.*'weight'"),
-        (f"{HEAD}similiar,a,b,1\n", "line 2: unknown relation 'similiar'.*'similar'"),
-        (f"{HEAD}similar,a,b,1\nsimilar,a,,1\n", "line 3: column 'second' must not be"),
-        (f"{HEAD}similar,a,b,two\n", "line 2: weight must be .* got 'two'"),
-        (f"{HEAD}similar,a,b,nan\n", "line 2: weight must be"),
-        (f"{HEAD}similar,a,b,1,2\n", "line 2: a line must have 4 cells: got 5"),
-        (f"{HEAD}similar,a\n", "line 2: column 'second' must not be empty"),
-        (f"{HEAD}similar,a,a,1\n", "line 2: .*'a' comes twice"),
-        (f"{HEAD}group,g,a,1\n", "line 2: group must name two or more features"),
-        (f"{HEAD}group,g,a,1\ngroup,g,b,2\n", "line 3: group 'g' must have one weight"),
-        (f'{HEAD}similar,"a"b,c,1\n', "line 2: this is not CSV"),
-        (f"{HEAD}near,a,b,1\n", "line 2: the value in column 'second' .* got 'b'"),
-        (f"{HEAD}near,a,,1\n", "line 2: column 'second' must not be empty"),
-        (f"{HEAD}nonnegative,a,b,\n", "line 2: column 'second' must be empty for non"),
-        (f"{HEAD}common,a,,1\n", "line 2: column 'weight' must be empty for common"),
-        (f"{HEAD}smooth,,,1\n", "line 2: column 'first' must not be empty"),
-        (f"{HEAD}task_nested,a,b,1\n", "line 2: column 'weight' must be empty for tas"),
-        (f"{HEAD}task_nested,a,b,\ntask_nested,a,c,\n", "line 3: .*'a' comes twice"),
-        (f"{HEAD}task_similar,1,1,\n", "line 2: .*different tasks: 1 comes twice"),
-        (f"{HEAD}task_group,g,1,\n", "line 2: task_group must name two or more tasks"),
-    ],
-)
-def test_mistakes_of_csv_have_their_line(write, text, words):
-    with pytest.raises(DataFileError, match=words):
-        read_prior_file(write(text, "prior.csv"))
-
-
 def test_other_files_are_refused(write, tmp_path):
-    with pytest.raises(DataFileError, match=r"must end in \.toml or \.csv"):
+    with pytest.raises(DataFileError, match=r"must end in \.toml to be"):
         read_prior_file(write("", "prior.txt"))
     with pytest.raises(FileNotFoundError, match="is not a file"):
         read_prior_file(tmp_path / "none.toml")

@@ -1,12 +1,12 @@
 """audit_prior: whether the data agree with the prior, relation by relation.
 
-For each row d of D and each tie between tasks an audit reports how far coefficients
-violate it with and without the prior, what it costs, and a test on estimates that are
-free of the prior (``statements``, ``relations``). Whether the prior as a whole lowers
+For each row d of D an audit reports how far coefficients violate it with and without
+the prior, what it costs, and a test on estimates that are free of the prior
+(``statements``, ``relations``). Whether the prior as a whole lowers
 errors on held-out rows is found in ``holdout``.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,12 +22,9 @@ from priormtl.audits.refits import TUNED, FittedProblem, read_problem, read_rows
 from priormtl.audits.relations import (
     UNKNOWN,
     StatementTest,
-    Tie,
     estimate_coefficients,
     feature_tests,
     relation_tests,
-    task_grams,
-    tie_tests,
     verdicts,
 )
 from priormtl.audits.results import PriorAudit, RelationAudit
@@ -40,7 +37,6 @@ from priormtl.estimators.summary import summarize_search
 from priormtl.losses import SquaredFit
 from priormtl.penalties import L21
 from priormtl.priors import Ridge, Targets, measure_violations
-from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Problem
 from priormtl.rendering import spell_number
 from priormtl.selection import Split
@@ -67,8 +63,8 @@ def audit_prior(
     Parameters
     ----------
     model : MultiTaskRegressor, MultiTaskClassifier or their CV variants
-        Fitted model with a feature prior or a task prior, or a pipeline that ends with
-        one, such as a ``tabular_model``.
+        Fitted model with a feature prior, or a pipeline that ends with one, such as a
+        ``tabular_model``.
     X, y, task, sample_weight : optional
         The rows to which the model was fitted. If they are not given, relations are
         tested with the statistics that models with squared loss keep. The benefit of
@@ -86,7 +82,7 @@ def audit_prior(
     PriorAudit
         ``relations`` contains one entry per statement, sorted by disagreement: signs,
         common and smooth effects first, then relations between features and known
-        values, then couplings between tasks. ``helped`` contains errors on held-out
+        values. ``helped`` contains errors on held-out
         rows with and without the prior, a confidence interval and a verdict. Both are
         fitted at the model's lam; for CV models, each at the lam that is best for it on
         other folds.
@@ -111,8 +107,7 @@ def audit_prior(
     if its p-value passes the procedure of Benjamini and Hochberg at 5 %. It "cannot be
     judged" if the rows contain no information on its features. If there are more than
     200 features, only the features that are selected without the prior, and those
-    related to them, are tested. A coupling between tasks "disagrees" if the tasks,
-    estimated separately, differ by more than the strength of the coupling allows.
+    related to them, are tested.
 
     A sign is tested by the mean effect of all tasks, with a variance that allows tasks
     to differ, and by the tasks' own effects (one-sided). Whether an effect is the same
@@ -122,8 +117,7 @@ def audit_prior(
 
     With ``outlier_tasks``, the audit refers to the shared component of the
     coefficients, to which the priors apply. Fits without the prior use the outlier
-    strength of the model. Outlier tasks are excluded from the tests of relations, and
-    their couplings cannot be judged.
+    strength of the model. Outlier tasks are excluded from the tests of relations.
 
     Examples
     --------
@@ -144,30 +138,26 @@ def audit_prior(
     table = None if X is None else read_rows(model, X, y, task, sample_weight)
     fitted = read_problem(model, table)
     prior, tuned = fitted.problem.prior, isinstance(model, TUNED)
-    has_ties = prior.epsilon > 0 and not prior.laplacian.is_zero
     known = fitted.setup.feature_prior
     has_statements = known is not None and (
         fitted.setup.problem.constraints is not None
         or any(isinstance(part, Ridge) for part in known.parts)
     )
-    if not prior.D.nnz and not has_ties and not has_statements:
+    if not prior.D.nnz and not has_statements:
         raise ValueError(
-            "model must have been fitted with a feature_prior that relates features, "
-            "or with ties between tasks: got neither. Name relations with "
-            "FeaturePrior.similar, opposite or from_groups, find some with "
-            'from_correlation, or tie tasks (task_prior="mean", epsilon above 0).'
+            "model must have been fitted with a feature_prior that relates features or "
+            "states effects: got none. Name relations with FeaturePrior.similar, "
+            "opposite or from_groups, or find some with from_correlation."
         )
 
     # Which rows are held out, or the reason why none are.
     splits: list[Split] = []
     rounds, reason, untried = np.zeros(0), None, False
     if not prior.D.nnz:
-        reason = "The model has no feature prior, only ties between tasks."
-        if has_statements:
-            reason = (
-                "The feature prior relates no features: it holds only statements about "
-                "single features, such as curves, signs and known values."
-            )
+        reason = (
+            "The feature prior relates no features: it holds only statements about "
+            "single features, such as curves, signs and known values."
+        )
     elif prior.theta == 0:
         reason = "The prior has no effect in this model: its strength theta is 0."
     elif untried := tuned and (table is None or cv is None):
@@ -195,22 +185,18 @@ def audit_prior(
         except ValueError as error:
             reason = f"The rows cannot be held out: {error}"
 
-    total = 3 + 2 * len(splits)
+    total = 2 + 2 * len(splits)
     helped = None
     with show_progress(None, None, "audit of the prior", total, "fits") as advance:
         without = fitted.solve(theta=0.0, epsilon=prior.epsilon)
         advance()
-        weighted = _leave_out_outliers(fitted, without)
         relations: list[RelationAudit] = []
         if has_statements:
             free = _without_statements(fitted, without)
             relations += _audit_statements(fitted, judge_statements(fitted, free))
         if prior.D.nnz:
+            weighted = _leave_out_outliers(fitted, without)
             relations += _audit_relations(fitted, weighted, without.coef)
-        advance()
-        if has_ties:
-            loose = fitted.solve(theta=prior.theta, epsilon=0.0)
-            relations += _audit_ties(fitted, weighted, loose.coef)
         advance()
         if untried:
             helped = benefit_of_search(summarize_search(model.fitted_.search))
@@ -282,7 +268,7 @@ class _Weighted(NamedTuple):
     """Problem in which outlier tasks have no weight.
 
     Rows of an outlier determine only the sum of its shared and its task-specific
-    component. Without the ties, nothing is known about the shared one.
+    component.
     """
 
     problem: Problem  # without task-specific components
@@ -369,67 +355,6 @@ def _test_relations(
         found = feature_tests(part, estimate, C[inside])
         for k, test in zip(inside, found, strict=True):
             tests[k] = test
-    return tests
-
-
-def _audit_ties(
-    fitted: FittedProblem, weighted: _Weighted, before: Array
-) -> list[RelationAudit]:
-    """Ties between tasks, most disagreeing first; ``before`` is P without them."""
-    prior = fitted.problem.prior
-    statements, ties = list_ties(prior.laplacian, fitted.setup.moments.tasks)
-    weights = 1.0 if prior.tie_weights is None else prior.tie_weights
-    costs = [
-        tie.weight
-        * float(np.sum(weights * (fitted.coef[:, tie.tasks] @ tie.contrast) ** 2))
-        for tie in ties
-    ]
-    return _assemble(
-        "task",
-        statements,
-        before=_tie_violations(ties, before),
-        after=_tie_violations(ties, fitted.coef),
-        costs=0.5 * prior.epsilon * np.array(costs),
-        tests=_test_ties(weighted, ties, before),
-    )
-
-
-def _tie_violations(ties: Sequence[Tie], P: Array) -> Array:
-    """``measure_violations`` for the sides of each tie: a task, and its partners."""
-    found = np.zeros(len(ties))
-    for k, tie in enumerate(ties):
-        sides = [
-            P[:, tie.tasks] @ np.maximum(sign * tie.contrast, 0.0) for sign in (1, -1)
-        ]
-        most = np.sqrt(2.0) * np.linalg.norm(np.stack(sides))
-        if most > 0:
-            found[k] = np.linalg.norm(sides[0] - sides[1]) / most
-    return found
-
-
-def _test_ties(
-    weighted: _Weighted, ties: Sequence[Tie], before: Array
-) -> list[StatementTest]:
-    d, m = before.shape
-    features = np.arange(d)
-    if not _is_affordable(d, m):
-        features = np.flatnonzero(before.any(axis=1))
-    if not len(features) or not _is_affordable(len(features), m):
-        return [UNKNOWN] * len(ties)
-    loose = weighted.problem.with_strengths(lam=0.0, theta=0.0, epsilon=0.0)
-    estimate = estimate_coefficients(
-        loose, before, features, weighted.feature_scale, weighted.degrees
-    )
-    part = loose.restrict(features)
-    grams = task_grams(part, part.at(np.ascontiguousarray(before[features])))
-    prior = weighted.problem.restrict(features).prior
-    tests = tie_tests(ties, estimate, grams, prior)
-    for k, tie in enumerate(ties):
-        # One outlier among many members of a group does not matter.
-        sizes = np.abs(tie.contrast)
-        leading = tie.tasks[sizes > 0.5 * sizes.max()]
-        if np.isin(leading, weighted.outliers).any():
-            tests[k] = UNKNOWN
     return tests
 
 
@@ -526,32 +451,3 @@ def describe_rows(
         words = f"{terms.removeprefix(' + ').strip() or '0'}{more} ~ {target}"
         found.append(Statement(words, None, None, "combination", weight))
     return found
-
-
-def list_ties(
-    graph: Laplacian, tasks: Sequence[Hashable]
-) -> tuple[list[Statement], list[Tie]]:
-    """Edges between tasks, then members of groups against the mean of their group."""
-    statements, ties = [], []
-
-    def add(first: object, second: str, tie: Tie) -> None:
-        words = f"{first} ~ {second}"
-        statements.append(Statement(words, str(first), second, "similar", tie.weight))
-        ties.append(tie)
-
-    for a, b, weight in graph.pairs():
-        tie = Tie(np.array([a, b]), np.array([1.0, -1.0]), weight)
-        add(tasks[a], str(tasks[b]), tie)
-    shares, m = graph.shares(), graph.m
-    for a, b, weight in graph.ties():
-        contrast = (np.arange(m) == a) - shares[b - m]
-        if a >= m:
-            contrast = shares[a - m] - shares[b - m]
-        members = np.flatnonzero(contrast)
-        first = tasks[a] if a < m else graph.name_latent(a - m)
-        add(
-            first,
-            graph.name_latent(b - m),
-            Tie(members, contrast[members], weight),
-        )
-    return statements, ties

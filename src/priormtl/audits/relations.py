@@ -1,4 +1,4 @@
-"""Tests of relations and ties: what is said, held against estimates free of the prior.
+"""Tests of relations: what is said, held against estimates free of the prior.
 
 A statement is about numbers v_i = dᵀ p_i, one per task: a relation says that all are
 zero; known values are targets. Signs, common and smooth effects are judged in
@@ -20,12 +20,12 @@ two parts that are independent if it holds,
 and its p-value is that of the smaller one of two (Šidák). As all s_i share an estimate
 s₀, whose error scales all z_i alike, χ² over its degrees becomes F.
 
-**By all tasks together**, for ties and for relations that rows of single tasks do not
-determine. The prior would hide the disagreement that is asked about, and the row
-penalty shrinks equal coefficients by unequal amounts. So P is estimated again from the
-rows and the ties between tasks alone, as in a mixed model: a ridge on each coefficient
-and a strength of the ties are chosen by marginal likelihood (MacKay 1992). With H the
-curvature of rows, ties and ridge, a relation d with d P = 0 has the Wald statistic
+**By all tasks together**, for relations that rows of single tasks do not determine. The
+prior would hide the disagreement that is asked about, and the row penalty shrinks equal
+coefficients by unequal amounts. So P is estimated again from the rows and the ties
+between tasks alone, as in a mixed model: a ridge on each coefficient and a strength of
+the ties are chosen by marginal likelihood (MacKay 1992). With H the curvature of rows,
+ties and ridge, a relation d with d P = 0 has the Wald statistic
 
     Σ_k u_k² / (noise · dᵀ H_k⁻¹ d),    u = d P̂ in the eigenbasis of the task graph.
 
@@ -34,7 +34,7 @@ scaled χ² with the same mean and variance (Satterthwaite 1946). Verdicts over 
 relations follow Benjamini and Hochberg (1995).
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -47,7 +47,7 @@ from scipy.special import fdtrc, gammaincc, ndtri, stdtr
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.priors.graphs import Laplacian
-from priormtl.problem import Point, Problem, QuadraticPrior
+from priormtl.problem import Point, Problem
 from priormtl.selection.outlier_test import Tasks
 
 
@@ -147,14 +147,6 @@ def relation_tests(
 # By all tasks together
 
 
-class Tie(NamedTuple):
-    """A contrast of tasks that the task prior holds near zero."""
-
-    tasks: Index
-    contrast: Array  # coefficients of these tasks, such as 1 and −1
-    weight: float
-
-
 @dataclass(frozen=True, eq=False)
 class Curvature:
     """H: curvature of rows, ties and ridge, by eigenvectors of the task graph.
@@ -234,8 +226,12 @@ def estimate_coefficients(
     part = problem.restrict(features).with_strengths(lam=0.0, theta=0.0)
     prior = part.prior
     start = part.at(np.ascontiguousarray(coef[features]))
-    columns = [column.mean(axis=1) for column in _gram_columns(part, start)]
-    gram = np.array(columns)
+    d, m = part.shape
+    gram = np.empty((d, d))  # mean Hessian of the tasks' losses, feature by feature
+    for j in range(d):
+        V = np.zeros((d, m))
+        V[j] = 1.0
+        gram[j] = part.fit.hessian(start.fit, V).mean(axis=1)
     weights = np.ones(len(gram)) if prior.tie_weights is None else prior.tie_weights
     values, vectors = _task_modes(prior.laplacian)
     flat = Curvature(
@@ -306,29 +302,6 @@ def _ridge_step(problem: Problem, start: Point, curvature: Curvature) -> Array:
     return start.coef + np.asarray(step).reshape(shape)
 
 
-def _gram_columns(problem: Problem, point: Point) -> Iterator[Array]:
-    """Columns (d, m) of the Hessians of the tasks' losses, feature by feature."""
-    d, m = problem.shape
-    for j in range(d):
-        V = np.zeros((d, m))
-        V[j] = 1.0
-        yield problem.fit.hessian(point.fit, V)
-
-
-def task_grams(problem: Problem, point: Point) -> Array:
-    """Hessians (m, d, d) of the tasks' losses, symmetric and positive semidefinite."""
-    grams = np.moveaxis(np.stack(list(_gram_columns(problem, point))), 2, 0)
-    turned = np.swapaxes(grams, 1, 2)
-    asymmetry = 1e-10  # of a Gram matrix, relative; larger ones are no rounding
-    if np.abs(grams - turned).max() <= asymmetry * np.abs(grams).max():
-        return grams
-    # Tied intercepts couple tasks: a column then holds a little of the other tasks,
-    # and the matrix need not be symmetric, nor its symmetric part semidefinite.
-    values, vectors = np.linalg.eigh(0.5 * (grams + turned))
-    kept = np.maximum(values, 0.0)[:, np.newaxis]
-    return np.asarray((vectors * kept) @ np.swapaxes(vectors, 1, 2))
-
-
 def _task_modes(graph: Laplacian) -> tuple[Array, Array]:
     """Eigenvalues and eigenvectors of the task graph; of its mean for huge graphs."""
     if graph.is_zero:
@@ -394,37 +367,6 @@ def _are_determined(D: csr_array, curvature: Curvature) -> np.ndarray:
     unknown = np.diag(inverse) * curvature.ridge >= uninformed
     about = (rows != 0).astype(np.float64) @ unknown
     return (before > 0) & (left < uninformed * before) & (about == 0)
-
-
-def tie_tests(
-    ties: Sequence[Tie], estimate: Estimate, grams: Array, prior: QuadraticPrior
-) -> list[StatementTest]:
-    """Test whether tasks, each estimated alone, differ by more than ties allow.
-
-    ``grams`` (m, d, d) are those of the tasks. The statistic is uᵀ S⁻¹ u for the
-    contrast u (d,) of their coefficients. A tie of strength ε allows differences of
-    variance noise/ε, which S includes.
-    """
-    ridge = estimate.curvature.ridge
-    left: Array = np.linalg.inv(grams + np.diag(ridge)).astype(np.float64)
-    varies = left @ grams @ left
-    weights = np.ones(len(ridge)) if prior.tie_weights is None else prior.tie_weights
-    # variance of differences without ties, over that of coefficients
-    largest_slack = 1e6
-    with np.errstate(divide="ignore"):
-        slack = np.minimum(1.0 / (prior.epsilon * weights), largest_slack / ridge)
-    tests = []
-    for tie in ties:
-        u = estimate.coef[:, tie.tasks] @ tie.contrast
-        squares = tie.contrast**2
-        allowed = np.diag(slack / tie.weight)
-        factor = cho_factor(np.tensordot(squares, left[tie.tasks], axes=1) + allowed)
-        spread = np.tensordot(squares, varies[tie.tasks], axes=1) + allowed
-        ratio = cho_solve(factor, spread)
-        statistic = float(u @ cho_solve(factor, u)) / estimate.noise
-        mean, half_variance = float(np.trace(ratio)), float(np.sum(ratio * ratio.T))
-        tests.append(_satterthwaite(statistic, mean, half_variance))
-    return tests
 
 
 def _satterthwaite(

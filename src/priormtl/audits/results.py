@@ -19,7 +19,6 @@ from priormtl.rendering import to_json as dump_json
 KINDS = {
     "statement": "Statements about single features",
     "feature": "Relations between features",
-    "task": "Ties between tasks",
 }
 
 
@@ -28,7 +27,7 @@ class RelationAudit:
     """One relation of the prior, and what the data say about it.
 
     ``kind`` is "statement" for signs, common and smooth effects of single features,
-    "feature" for rows of D, "task" for ties between tasks; ``sign`` is "nonnegative",
+    "feature" for rows of D; ``sign`` is "nonnegative",
     "nonpositive", "common", "smooth", "similar", "opposite" or "combination" (any other
     row of D). Violations of signs are shares of tasks: those outside without the sign,
     and those at the bound.
@@ -75,7 +74,7 @@ class PriorBenefit:
 class PriorAudit(Tabled):
     """Whether the data agree with the prior; see ``audit_prior``.
 
-    Relations between features come first, then ties between tasks, each kind with the
+    Statements about single features come first, then relations, each kind with the
     strongest disagreement at the top.
     """
 

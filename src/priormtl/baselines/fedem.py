@@ -14,18 +14,15 @@ noise variance, which is learned.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from inspect import signature
 
 import numpy as np
 from scipy.special import expit
-from sklearn.neural_network import MLPRegressor
 
 from priormtl.baselines import base
 from priormtl.baselines.mixtures import (
     LinearFamily,
     Mixture,
     MixtureModel,
-    NetworkFamily,
     Run,
     Samples,
 )
@@ -35,7 +32,7 @@ from priormtl.estimators import ClassificationTasks, RegressionTasks
 
 
 def fit_mixture(
-    family: LinearFamily | NetworkFamily,
+    family: LinearFamily,
     M: int,
     n_init: int,
     tol: float,
@@ -133,8 +130,6 @@ class _FedEM(base.Baseline):
     ridge: float = 0.1
     _: KW_ONLY
     mode: str = "exact"
-    component: str = "linear"
-    hidden: tuple[int, ...] = (100,)
     n_init: int = 3
     learning_rate: float = 0.1
     epochs: int = 1
@@ -145,12 +140,10 @@ class _FedEM(base.Baseline):
 
     def _bind(self, data: TaskData) -> LinearFamily:
         federated = check_choice("mode", self.mode, ("exact", "federated")) != "exact"
-        neural = check_choice("component", self.component, ("linear", "mlp")) == "mlp"
         samples = Samples.of(data, classify=self.loss == "logistic")
         # Published gradient steps are those of the plain features.
-        rotate = not (federated or neural)
         return LinearFamily.of(
-            samples, intercept=bool(self.fit_intercept), rotate=rotate
+            samples, intercept=bool(self.fit_intercept), rotate=not federated
         )
 
     def _follow(
@@ -176,45 +169,26 @@ class _FedEM(base.Baseline):
             check_count("epochs", self.epochs),
         )
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
-        federated, neural = self.mode == "federated", self.component == "mlp"
-        if neural:
-            if federated:
-                raise ValueError(
-                    'mode must be "exact" for component="mlp": got "federated", which '
-                    "averages linear components only."
-                )
-            if "sample_weight" not in signature(MLPRegressor.partial_fit).parameters:
-                raise ImportError(
-                    'component="mlp" needs scikit-learn 1.7 or later, whose networks '
-                    'take sample weights. Update it or use component="linear".'
-                )
-            hidden = tuple(check_count("every one of hidden", n) for n in self.hidden)
-            networks = NetworkFamily(samples, family.ridge, hidden, epochs)
-            run = fit_mixture(networks, M, n_init, tol, most, rng)
-        elif federated:
+        federated = self.mode == "federated"
+        if federated:
             rate = check_strength("learning_rate", self.learning_rate)
             size = check_count("batch_size", self.batch_size)
             run = Descent(rate, epochs, size).fit(family, M, most, rng)
         else:
             run = fit_mixture(family, M, n_init, tol, most, rng)
-        weights, found = run.mixture.weights, run.mixture.components
+        weights = run.mixture.weights
         learned: dict[str, object] = {
             "mixture_": weights,
             "log_likelihood_": run.log_likelihood,
             "residual_": abs(run.gain),
         }
-        parts = {}
         if not samples.classify:
             learned["noise_variance_"] = run.mixture.variance
-        if neural:
-            learned["components_"] = list(found)
-            model: base.TaskModel = MixtureModel(found, weights, samples.classify)
-        else:
-            coef, intercept = family.to_features(found)
-            parts["components_"], learned["component_intercepts_"] = coef, intercept
-            model = base.LinearModel(weights @ coef, weights @ intercept)
-            if samples.classify:
-                model = MixtureModel(base.LinearModel(coef, intercept), weights, True)
+        coef, intercept = family.to_features(run.mixture.components)
+        learned["component_intercepts_"] = intercept
+        model: base.TaskModel = base.LinearModel(weights @ coef, weights @ intercept)
+        if samples.classify:
+            model = MixtureModel(base.LinearModel(coef, intercept), weights)
         shortfall = None
         # The number of federated rounds is a setting, not a limit.
         if not federated and abs(run.gain) > tol:
@@ -223,7 +197,9 @@ class _FedEM(base.Baseline):
                 f"sample by {abs(run.gain):.3g}, above tol={tol:g}; raise max_iter "
                 "or tol."
             )
-        return base.Outcome(model, run.objective, run.n_iter, learned, shortfall, parts)
+        return base.Outcome(
+            model, run.objective, run.n_iter, learned, shortfall, {"components_": coef}
+        )
 
 
 class FedEM(RegressionTasks, _FedEM):
@@ -249,11 +225,6 @@ class FedEM(RegressionTasks, _FedEM):
         "exact": EM. "federated": the published algorithm, in which every task runs
         stochastic gradient descent on its own rows and a server averages components.
         Its gradients are those of the squared error, not of the squared error over s².
-    component : {"linear", "mlp"}, default="linear"
-        Linear models, or scikit-learn networks (1.7 or later) whose M-step is some
-        epochs of Adam. With networks the likelihood need not increase in every step.
-    hidden : tuple of int, default=(100,)
-        Sizes of the networks' hidden layers.
     n_init : int, default=3
         Number of starts, each fitted to random parts of the tasks. After ten steps the
         start with the highest likelihood is continued.
@@ -261,25 +232,25 @@ class FedEM(RegressionTasks, _FedEM):
         Settings of federated descent. The rate falls to a tenth after half of the
         rounds, and again after three quarters.
     epochs : int, default=1
-        Passes over the rows per federated round, or per M-step of networks.
+        Passes over the rows per federated round.
     fit_intercept : bool, default=True
         Whether components have an intercept, which is not penalised.
     tol, max_iter : float, default=1e-6; int, default=2000
         Stop when a step changes the log-likelihood per sample by at most ``tol``.
         ``max_iter`` limits EM steps, or is the number of rounds (200 in the paper).
     random_state : int, Generator or None, default=0
-        Seed of starts, batches and networks.
+        Seed of starts and batches.
     task_weight, standardize, task
         See :class:`DMTL`.
 
     Attributes
     ----------
     components_, component_intercepts_ : (M, d) and (M,) arrays
-        Components; with networks ``components_`` is a list of them.
+        Coefficients and intercepts of the components.
     mixture_ : (m, M) array
         Mixing weights π of the components in each task.
     coef_, intercept_ : (m, d) and (m,) arrays
-        Mixed coefficients and intercepts of each task; absent with networks.
+        Mixed coefficients and intercepts of each task.
     noise_variance_ : float
         s², at least a millionth of the variance of y.
     log_likelihood_, objective_, residual_ : float

@@ -1,22 +1,18 @@
-"""Mixtures of shared components, for FedEM: samples, the E-step, families of models.
+"""Mixtures of shared components, for FedEM: samples, the E-step and the M-step.
 
 A sample with features x and target y of task i has the density Σ_k π_ik p(y | s_k),
-s_k the score of component k: logistic for classes, else Gaussian with one variance. A
-family improves its components for given responsibilities (the M-step): linear models by
-least squares or L-BFGS, networks by some epochs of Adam.
+s_k the score of component k: logistic for classes, else Gaussian with one variance.
+``LinearFamily`` improves the components for given responsibilities (the M-step), by
+least squares or L-BFGS.
 """
 
-from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.sparse import issparse
-from scipy.special import expit, log_expit, logit, logsumexp
-from sklearn.base import BaseEstimator
-from sklearn.neural_network import MLPClassifier, MLPRegressor
+from scipy.special import expit, log_expit, logsumexp
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
@@ -29,7 +25,7 @@ EPSILON = float(np.finfo(float).eps)
 class Mixture(NamedTuple):
     """Components, their scores and each task's mixing weights."""
 
-    components: Any  # coefficients (M, p), or M networks
+    components: Array  # coefficients (M, p)
     scores: Array  # (M, r) of the distinct rows
     variance: float  # of the noise; 1 for classes
     weights: Array  # π (m, M), rows sum to one
@@ -241,85 +237,16 @@ class LinearFamily:
         return moved._replace(variance=samples.learn_variance(moved.scores, q))
 
 
-# Neural components: networks of scikit-learn, whose M-step is some epochs of Adam
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkFamily:
-    """M networks with the same hidden layers."""
-
-    samples: Samples
-    ridge: float
-    hidden: tuple[int, ...]
-    epochs: int
-
-    def penalty(self, networks: Sequence[BaseEstimator]) -> float:
-        """ridge/2 times the squares of all weights, without biases."""
-        squares = (np.sum(W**2) for net in networks for W in net.coefs_)
-        return 0.5 * self.ridge * float(sum(squares))
-
-    def start(self, q: Array, weights: Array, rng: np.random.Generator) -> Mixture:
-        """Networks of different seeds, after one M-step on these samples."""
-        kind = MLPClassifier if self.samples.classify else MLPRegressor
-        networks = tuple(
-            kind(hidden_layer_sizes=self.hidden, random_state=int(seed))
-            for seed in rng.integers(2**31, size=len(q))
-        )
-        # A share of every sample for all, so that no network is left unfitted.
-        return self.improve(Mixture(networks, np.empty(0), 1.0, weights), 0.5 + 0.5 * q)
-
-    def improve(self, mixture: Mixture, q: Array) -> Mixture:
-        """M-step: some epochs from where the networks are, then the variance."""
-        samples, n = self.samples, self.samples.X.shape[0]
-        networks = deepcopy(mixture.components)
-        for network, own in zip(networks, q * samples.weight, strict=True):
-            total, hits = samples.by_row(np.array([own, own * samples.y]))
-            row, weight = np.arange(n), total
-            y = np.divide(hits, total, out=np.zeros(n), where=total > 0)
-            if samples.classify:  # each row once with each class
-                row, y = np.tile(row, 2), np.repeat([1.0, 0.0], n)
-                weight = np.append(hits, np.maximum(total - hits, 0.0))
-            seen = weight > 1e-3 * weight.mean()
-            if not seen.any():
-                continue
-            # Each batch of 200 rows adds the whole penalty to its own mean loss.
-            network.set_params(alpha=self.ridge * min(200 / seen.sum(), 1.0))
-            extra = {"classes": [0.0, 1.0]} if samples.classify else {}
-            for _ in range(self.epochs):
-                network.partial_fit(
-                    samples.X[row[seen]], y[seen], sample_weight=weight[seen], **extra
-                )
-        scores = np.array([network_scores(network, samples.X) for network in networks])
-        variance = samples.learn_variance(scores, q)
-        return Mixture(networks, scores, variance, mixture.weights)
-
-
-def network_scores(network: BaseEstimator, X: Matrix) -> Array:
-    """Predicted targets, or log-odds of the positive class (n,)."""
-    if isinstance(network, MLPRegressor):
-        return np.asarray(network.predict(X))
-    return np.asarray(
-        logit(np.clip(network.predict_proba(X)[:, 1], EPSILON, 1 - EPSILON))
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class MixtureModel:
-    """Means of targets or of probabilities, by each task's mixing weights."""
+    """Means of probabilities of a class, by each task's mixing weights."""
 
-    components: LinearModel | tuple[BaseEstimator, ...]  # linear ones, or networks
+    components: LinearModel
     weights: Array  # π (m, M)
-    classify: bool
 
     def scores(self, X: Matrix, i: int) -> Array:
-        """Σ π_k s_k, or for classes the log-odds of Σ π_k expit(s_k)."""
-        if isinstance(self.components, LinearModel):
-            coef, intercept = self.components.coef, self.components.intercept
-            s = np.asarray((X @ coef.T + intercept).T)
-        else:
-            s = np.array([network_scores(network, X) for network in self.components])
-        if not self.classify:
-            return np.asarray(self.weights[i] @ s)
+        """Log-odds of Σ π_k expit(s_k)."""
+        s = np.asarray((X @ self.components.coef.T + self.components.intercept).T)
         log = log_weights(self.weights[i])[:, np.newaxis]
         positive = logsumexp(log + log_expit(s), axis=0)
         return np.asarray(positive - logsumexp(log + log_expit(-s), axis=0))

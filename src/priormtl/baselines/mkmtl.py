@@ -37,7 +37,6 @@ from priormtl.penalties import LowRankKernels, SharedKernels
 from priormtl.problem import Problem, QuadraticPrior
 
 LARGEST_TABLE = 10_000_000  # numbers in the features that "auto" computes: 80 MB
-LANDMARKS = 64
 
 
 # Base kernels, as functions of xᵀz / d, d the number of features, and of ‖x − z‖²
@@ -216,12 +215,13 @@ class _MKMTL(base.Baseline):
         if variant == "auto":
             variant, few = "low-rank", few and k * u * n <= LARGEST_TABLE
         count = self.n_landmarks
+        landmarks = 64
         if count != "auto":
             count = None if count is None else check_count("n_landmarks", count)
-        elif few or u <= LANDMARKS:
+        elif few or u <= landmarks:
             count = None
         else:
-            count, saved = LANDMARKS, 8.0 * k * n * (u - LANDMARKS) / 2**30
+            count, saved = landmarks, 8.0 * k * n * (u - landmarks) / 2**30
             warnings.warn(
                 f"kernels are approximated with {count} landmarks among {u} distinct "
                 f"rows, which saves {saved:.2g} GiB of memory. Set n_landmarks to a "

@@ -51,10 +51,9 @@ class PredictRequest(main.RowOptions):
         main.word_option(
             "error",
             "shared",
-            "nearest",
             help="How to predict tasks that were not seen during fit: stop with an "
-            "error, use the mean of all tasks (shared), or the nearest task; by "
-            "default, as set in the model.",
+            "error, or use the mean of all tasks (shared); by default, as set in the "
+            "model.",
         ),
     ] = None
     interval: Annotated[

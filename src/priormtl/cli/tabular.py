@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from priormtl.engines import Schema, Source
     from priormtl.estimators import TabularPipeline
 
-LOG_LOSSES = ("poisson", "gamma", "negative_binomial")
 MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
 
 
@@ -369,7 +368,8 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     yield f"{count_words(facts['rows'], 'row')}{left_out}, {tasks}, {columns} used."
     yield from column_lines(facts)
     loss = facts["loss"]
-    shown = f", {loss.replace('_', ' ')} loss" if loss in LOG_LOSSES else ""
+    log_losses = ("poisson", "gamma", "negative_binomial")
+    shown = f", {loss.replace('_', ' ')} loss" if loss in log_losses else ""
     yield f"Model: tabular ({reason}){shown}."
     if facts["target"]:
         yield f"The target holds {facts['target']} may fit it better."
@@ -394,7 +394,7 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
         yield f"Furthest from the mean task, at average features (95 %): {words}."
     if facts["strongest"]:
         part = " of the linear part" if facts["trees"] else ""
-        scale = ", on the log scale" if loss in LOG_LOSSES else ""
+        scale = ", on the log scale" if loss in log_losses else ""
         yield (
             f"Strongest effects{part} (of one standard deviation; mean and range"
             f"{scale}):"

@@ -24,7 +24,6 @@ from priormtl._arrays import Array, Index
 T = TypeVar("T")
 Sums = tuple[Any, ...]  # arrays and numbers, which are added one by one
 
-CHUNK = 2**17  # numbers that are worked on at once: 1 MB, which caches hold
 EVEN = 0.7  # fewest rows of a task in a chunk, of the most rows
 BLOCK = 2**22  # numbers in the rows of a block, about: 32 MB
 
@@ -132,9 +131,10 @@ def _even_tasks(counts: Index, width: int) -> Iterator[Index]:
     """Tasks of about as many rows, so many that a chunk holds them."""
     order = np.argsort(-counts, kind="stable")
     sizes, begin = counts[order], 0
+    chunk = 2**17  # numbers that are worked on at once: 1 MB, which caches hold
     while begin < len(order):
         most = int(sizes[begin])
-        end = begin + max(1, CHUNK // (max(most, 1) * width))
+        end = begin + max(1, chunk // (max(most, 1) * width))
         # Sizes fall: the first one that is too small ends the chunk.
         even = np.searchsorted(-sizes[begin:end], -EVEN * most, side="right")
         end = begin + max(1, int(even))

@@ -135,7 +135,6 @@ class LinearMultiTask(MultiTaskEstimator):
                 f"device must be None with outlier_tasks=True: got {self.device!r}."
             )
         given = {"task_prior": given_prior(self), "weight_unit": self._weight_unit}
-        given["allows_absent_tasks"] = self.unseen_tasks == "nearest"
         given["crossed"] = None
         for one in fields(Model):  # parameters of the same name describe it
             if one.name in vars(self):

@@ -202,11 +202,11 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         array. If given, ``fit`` and ``predict`` need no ``task`` argument. Several
         columns from coarse to fine, ``["district", "school"]``, are nested tasks with
         labels such as "north / 12".
-    unseen_tasks : {"error", "shared", "nearest"}, default="error"
+    unseen_tasks : {"error", "shared"}, default="error"
         How to predict tasks that were not seen during fit. "error" raises a
-        ValueError. "shared" uses the mean coefficients and intercept of all tasks.
-        "nearest" uses the mean of the nearest known tasks; see Notes. The setting is
-        read during prediction, so it can be changed on a fitted model.
+        ValueError. "shared" uses the mean coefficients and intercept of all tasks,
+        or with nested tasks the latent mean of the task's group if the group is known.
+        The setting is read during prediction, so it can be changed on a fitted model.
     outlier_tasks : bool, default=False
         Whether outlier tasks get a task-specific component in addition to the
         coefficients that are coupled with other tasks; see Notes.
@@ -356,15 +356,6 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
     predict for it. Tasks whose deviation exceeds noise and the usual variation between
     tasks, at a level of 1 % for the whole fit, get a task-specific component. If there
     are none, the fit is the same as with ``outlier_tasks=False``.
-
-    **Nearest tasks.** For groups, graphs and chains with a given order, the nearest
-    tasks are those with the fewest edges in between. For chains of numbers or dates
-    they are those with the smallest difference; for ordered categories, those with the
-    closest position. With ``task_prior="mean"`` all tasks are equally near. With nested
-    tasks, new tasks get the latent mean of their group, or of all tasks if their group
-    is new, for both "shared" and "nearest". If
-    ``unseen_tasks="nearest"`` is set during fit, ``task_prior`` may name tasks that
-    have no rows.
 
     **Singular designs.** Collinear, duplicate and constant features are allowed for
     every ``lam``, including 0, and give bounded coefficients. One-hot encoded columns

@@ -20,7 +20,6 @@ from priormtl._arrays import Array, Index
 from priormtl.baselines import (
     BASELINES,
     CLASSIFIERS,
-    FedEMClassifier,
     UsualRegressor,
     tuned,
 )
@@ -319,19 +318,6 @@ def build_compared(name: str, training: Training) -> BaseEstimator:
     )
 
 
-def _build_neural(training: Training) -> FedEMClassifier:
-    """FedEM with small networks, at one setting: a search would take hours."""
-    return FedEMClassifier(
-        5,
-        1.0,
-        component="mlp",
-        n_init=1,
-        max_iter=50,
-        tol=_tolerance("fedem", training.tol),
-        random_state=training.seed,
-    )
-
-
 def _tolerance(name: str, tol: float) -> float:
     # FedEM stops by the gain of a step per sample, which must be small for images too;
     # MKMTL by a gap relative to the objective reached, of which a thousandth suffices.
@@ -429,11 +415,6 @@ METHODS: Mapping[str, Method] = {
         name: Method(label, partial(build_compared, name))
         for name, label in COMPARED.items()
     },
-    "fedem-mlp": Method(
-        "FedEM, neural components, not tuned",
-        _build_neural,
-        lambda data: data.name == "mnist",
-    ),
     "ridge-single": Method("ridge per task", partial(_build_ridge, "ridge-single")),
     "ridge-pooled": Method(
         "ridge, tasks pooled",

@@ -276,7 +276,6 @@ def _list_runs(runs: object) -> list[Descent | FitTrace]:
 
 # ROC curves.
 
-CORNER = 0.2  # side of the enlarged corner, where curves are steep
 # Zero twice: curves begin at the lower end of their rise there.
 COMMON_RATES = np.append(0.0, np.linspace(0.0, 1.0, 501))
 
@@ -326,6 +325,7 @@ def plot_roc(
         roc_curve(part.positive, part.scores, drop_intermediate=False)[:2]
         for part in judged
     ]
+    corner = 0.2  # side of the enlarged corner, where curves are steep
     with style.styled():
         ax = style.new_axes(ax, 5.6, 4.0)
         if not curves:
@@ -340,8 +340,8 @@ def plot_roc(
             last = np.append(fpr[1:] != fpr[:-1], True)
             row[1:] = np.interp(COMMON_RATES[1:], fpr[last], tpr[last])
         # Where curves would run along the frame, their corner is enlarged.
-        reached = np.interp(CORNER, COMMON_RATES, table.mean(axis=0))
-        zoom = CORNER if reached > 1 - CORNER / 2 else None
+        reached = np.interp(corner, COMMON_RATES, table.mean(axis=0))
+        zoom = corner if reached > 1 - corner / 2 else None
         if len(curves) > len(style.LINE_STYLES):
             plot_roc_curves(COMMON_RATES, table, zoom=zoom, ax=ax, legend=False)
         else:

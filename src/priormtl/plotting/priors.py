@@ -1,4 +1,4 @@
-"""The graph of a prior: nodes are features or tasks, edges are relations.
+"""The graph of a prior: nodes are features, edges are relations.
 
 Colours show how far coefficients violate each relation: ‖d P‖ for a row d of D,
 divided by the largest value that it can have.
@@ -6,7 +6,7 @@ divided by the largest value that it can have.
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -16,10 +16,8 @@ from scipy.spatial.distance import cdist
 from priormtl._arrays import Array, Index
 from priormtl.data import name_features, unnamed_feature
 from priormtl.estimators import read_fitted
-from priormtl.exceptions import suggest
 from priormtl.fitted import Fitted
 from priormtl.plotting import style
-from priormtl.plotting.coefficients import read_learned
 from priormtl.priors import (
     Constraint,
     FeaturePrior,
@@ -28,7 +26,6 @@ from priormtl.priors import (
     Pairs,
     Part,
     Rows,
-    laplacian,
     measure_violations,
 )
 from priormtl.rendering import count_words
@@ -42,7 +39,6 @@ def plot_prior(
     source: object,
     audit: object = None,
     *,
-    kind: Literal["feature", "task"] = "feature",
     top: int | None = 30,
     ax: style.Axes | None = None,
     legend: bool = True,
@@ -62,9 +58,6 @@ def plot_prior(
     audit : PriorAudit, optional
         Result of ``audit_prior``. Colours then show the disagreement without the
         prior, and relations with the verdict "disagrees" are crossed out.
-    kind : {"feature", "task"}, default="feature"
-        Whether to show relations between features or between tasks. Tasks need a fitted
-        model or an audit, and have colours only with an audit.
     top : int or None, default=30
         Maximum number of relations to show, by disagreement. None shows all.
     ax, legend
@@ -82,7 +75,7 @@ def plot_prior(
     >>> ax.get_title()
     '3 relations of 3 features'
     """
-    relations, label = read_relations(source, audit, kind)
+    relations, label = read_relations(source, audit)
     shown = sorted(
         relations, key=lambda r: (not r.disagrees, -(r.disagreement or 0.0), -r.weight)
     )[:top]
@@ -102,7 +95,7 @@ def plot_prior(
         title = f"{count_words(len(relations), 'relation')} of "
         if len(shown) < len(relations):
             title = f"Top {len(shown)} of {len(relations)} relations, "
-        title += count_words(n_nodes, kind)
+        title += count_words(n_nodes, "feature")
         named = f", {MOST_NAMED} of them named" if n_nodes > MOST_NAMED else ""
         ax.set_title(title + named)
         if legend:
@@ -146,35 +139,27 @@ class Relation:
     by_name: bool = True  # whether members are names; else the relation in words
 
 
-def read_relations(
-    source: object, audit: object, kind: str
-) -> tuple[list[Relation], str]:
+def read_relations(source: object, audit: object) -> tuple[list[Relation], str]:
     """Relations of whatever was passed, and the label of their colours."""
-    if kind not in ("feature", "task"):
-        near = suggest([kind], ("feature", "task"))
-        raise ValueError(f'kind must be "feature" or "task": got {kind!r}.{near}')
     if audit is None and isinstance(source, Audited):
         audit = source
     if audit is not None:
         label = "Disagreement without the prior (0 holds, 1 opposite)"
-        return _read_audit(audit, kind), label
-    if kind == "feature" and isinstance(source, FeaturePrior):
+        return _read_audit(audit), label
+    if isinstance(source, FeaturePrior):
         return [found for part in source.parts for found in _read_part(part)], ""
     try:
         fitted = read_fitted(source)
     except TypeError:
-        prior = ", a FeaturePrior" if kind == "feature" else ""
         raise TypeError(
-            f"source must be a fitted linear model{prior} or a PriorAudit to show "
-            f"relations of {kind}s: got {type(source).__name__}; call fit first."
+            "source must be a fitted linear model, a FeaturePrior or a PriorAudit: got "
+            f"{type(source).__name__}; call fit first."
         ) from None
-    if kind == "task":
-        return _read_tasks(fitted), ""
     label = "Disagreement left in the model (0 holds, 1 opposite)"
     return _read_fitted(fitted), label
 
 
-def _read_audit(audit: object, kind: str) -> list[Relation]:
+def _read_audit(audit: object) -> list[Relation]:
     if not isinstance(audit, Audited):
         raise TypeError(
             "audit must be the result of audit_prior(model, X, y, task=task): got "
@@ -190,7 +175,7 @@ def _read_audit(audit: object, kind: str) -> list[Relation]:
             row.first is not None,
         )
         for row in audit.relations
-        if row.kind == kind
+        if row.kind == "feature"
     ]
 
 
@@ -248,19 +233,6 @@ def _read_row(
         sign = "similar" if values.prod() < 0 else "opposite"
     weight = float(np.square(values).mean()) if len(values) else 0.0
     return Relation(tuple(names[j] for j in members), sign, weight, disagreement)
-
-
-def _read_tasks(fitted: Fitted) -> list[Relation]:
-    """Edges between the tasks of a fitted model; means of tasks are nodes as well."""
-    tasks, prior = read_learned(fitted).tasks, fitted.task_prior
-    graph = laplacian(None if prior is None else prior.restrict(tasks), tasks)
-    graph = graph.with_between(fitted.between or graph.between)
-    latent = map(graph.name_latent, range(len(graph.names)))
-    names = [*map(str, tasks), *latent]
-    return [
-        Relation((names[a], names[b]), "similar", weight, None)
-        for a, b, weight in graph.pairs() + graph.ties()
-    ]
 
 
 # Drawing.

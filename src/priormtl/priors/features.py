@@ -260,16 +260,14 @@ class FeaturePrior:
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
-        """Read what is known about features from a TOML or CSV file.
+        """Read what is known about features from a TOML file.
 
         Parameters
         ----------
         file : path or PriorFile
             TOML file with tables ``[[similar]]``, ``[[opposite]]``, ``[[group]]``,
             ``[[near]]``, ``[[nonnegative]]``, ``[[nonpositive]]``, ``[[common]]`` and
-            ``[[smooth]]``, or CSV file with the columns relation, first, second and
-            (optionally) weight. Relations of tasks are left to
-            :meth:`TaskPrior.from_file`.
+            ``[[smooth]]``. Relations of tasks are left to :meth:`TaskPrior.from_file`.
         """
         read = file if isinstance(file, PriorFile) else read_prior_file(file)
         if not read.feature_relations:

@@ -1,33 +1,23 @@
-"""Prior files: what is known about features and tasks, in TOML or CSV.
+"""Prior files: what is known about features and tasks, in TOML.
 
-TOML has one table per statement, CSV one line per statement or member of a group::
+There is one table per statement::
 
-    [[similar]]                             relation,first,second,weight
-    features = ["maths", "physics"]         similar,maths,physics,2
-    weight = 2                              group,verbal,reading,
-                                            group,verbal,essay,
-    [[group]]                               near,dose,0.3,4
-    name = "verbal"                         nonpositive,price,,
-    features = ["reading", "essay"]         common,age,,
-                                            task_similar,north,south,
-    [[near]]                                task_nested,school 1,district A,
+    [[similar]]                             [[nonpositive]]
+    features = ["maths", "physics"]         features = ["price"]
+    weight = 2
+                                            [[task_similar]]
+    [[group]]                               tasks = ["north", "south"]
+    name = "verbal"
+    features = ["reading", "essay"]         [task_nested]
+                                            "school 1" = "district A"
+    [[near]]
     feature = "dose"
     value = 0.3        # or {north = 0.3, south = 0.2}, for each task
 
-    [[nonpositive]]
-    features = ["price"]
-
-    [[task_similar]]
-    tasks = ["north", "south"]
-
-    [task_nested]
-    "school 1" = "district A"
-
-Labels of tasks in CSV files and as keys are numbers if they are whole numbers. Every
-error names the file and the line.
+Task labels that are keys are numbers if they are whole numbers. Every error names the
+file and the line.
 """
 
-import csv
 import math
 import os
 import re
@@ -68,7 +58,6 @@ KINDS = {
     "task_nested": Kind((), of_tasks=True),
 }
 NESTED = "task_nested"
-CSV_COLUMNS = ("relation", "first", "second", "weight")
 
 
 class Relation(NamedTuple):
@@ -145,9 +134,8 @@ class PriorFile:
 
 def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
     file = Path(path)
-    readers = {".toml": _read_toml, ".csv": _read_csv}
-    if file.suffix.lower() not in readers:
-        raise DataFileError(f"{file} must end in .toml or .csv to be a prior file.")
+    if file.suffix.lower() != ".toml":
+        raise DataFileError(f"{file} must end in .toml to be a prior file.")
     if not file.is_file():
         raise FileNotFoundError(
             f"{file} is not a file: give the path of a prior file.{suggest_file(file)}"
@@ -156,7 +144,7 @@ def read_prior_file(path: str | os.PathLike[str]) -> PriorFile:
         text = file.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise DataFileError(f"{file} must be text in UTF-8.") from None
-    relations = tuple(readers[file.suffix.lower()](str(file), text))
+    relations = tuple(_read_toml(str(file), text))
     if not relations:
         raise DataFileError(f"{file} has no relations: name some, such as [[similar]].")
     for relation in relations:
@@ -208,7 +196,7 @@ def _path(group: object) -> Any:
     return names if len(names) > 1 else group
 
 
-# TOML. Its parser does not tell lines, so that names are found again in the text.
+# The parser of TOML does not tell lines, so that names are found again in the text.
 
 
 class TomlTable(NamedTuple):
@@ -358,98 +346,3 @@ def _read_parents(path: str, table: object, place: TomlTable) -> Relation:
     lines = tuple(place.line_of_key(task) for task in table)
     tasks, groups = map(_label, table), map(_path, table.values())
     return Relation(NESTED, tuple(tasks), 1.0, place.line, lines, tuple(groups))
-
-
-# CSV
-def _read_csv(path: str, text: str) -> Iterator[Relation]:
-    rows = _numbered_rows(path, text)
-    line, header = next(rows, (1, list(CSV_COLUMNS)))
-    names = [name.strip() for name in header]
-    for name in names:
-        if name not in CSV_COLUMNS:
-            raise _wrong(path, line, str(unknown_name("column", name, CSV_COLUMNS)))
-    for name in CSV_COLUMNS[:3]:
-        if name not in names:
-            words = f"the first line must name the column {name!r}: got {names}."
-            raise _wrong(path, line, words)
-    yield from _join_lines(path, [_read_row(path, n, names, row) for n, row in rows])
-
-
-def _numbered_rows(path: str, text: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows and their lines; empty lines and remarks (#) are skipped."""
-    reader = csv.reader(text.splitlines(), strict=True)
-    try:
-        for row in reader:
-            if any(cell.strip() for cell in row) and not row[0].startswith("#"):
-                yield reader.line_num, row
-    except csv.Error as error:
-        raise _wrong(path, reader.line_num, f"this is not CSV: {error}.") from None
-
-
-def _read_row(
-    path: str, line: int, names: Sequence[str], row: Sequence[str]
-) -> Relation:
-    """One line; for a group, the names are that of the group and one member."""
-    if len(row) > len(names):
-        words = f"a line must have {len(names)} cells: got {len(row)}."
-        raise _wrong(path, line, words)
-    cells = dict.fromkeys(CSV_COLUMNS, "")
-    cells |= dict(zip(names, map(str.strip, row), strict=False))
-    kind, first, second, weight = cells.values()
-    if kind not in KINDS:
-        raise _wrong(path, line, str(unknown_name("relation", kind, KINDS)))
-    takes, least, _, of_tasks = KINDS[kind]
-    alone = least == 1 and "features" in takes
-    for name, is_used in (("first", True), ("second", not alone)):
-        if is_used and not cells[name]:
-            raise _wrong(path, line, f"column {name!r} must not be empty.")
-    for name, is_used in (("second", not alone), ("weight", "weight" in takes)):
-        if cells[name] and not is_used:
-            words = f"column {name!r} must be empty for {kind}: got {cells[name]!r}."
-            raise _wrong(path, line, words)
-    number = _check_number(path, line, "weight", _float(weight or "1"))
-    if kind == "near":
-        value = _check_number(
-            path, line, "the value in column 'second'", _float(second)
-        )
-        return Relation(kind, (first,), number, line, (line,), (value,))
-    if alone:
-        return Relation(kind, (first,), number, line, (line,))
-    pair: tuple[Any, Any] = first, second
-    if of_tasks:
-        pair = (first if kind == "task_group" else _label(first)), _label(second)
-    if kind == NESTED:
-        return Relation(kind, pair[:1], number, line, (line,), (_path(second),))
-    return Relation(kind, pair, number, line, (line, line))
-
-
-def _float(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _join_lines(path: str, rows: Sequence[Relation]) -> Iterator[Relation]:
-    """Pairs and values in the order of the file, then groups with all their members."""
-    groups: dict[tuple[str, str], list[Relation]] = {}
-    for row in rows:
-        if row.kind in ("group", "task_group"):
-            groups.setdefault((row.kind, row.names[0]), []).append(row)
-        elif row.kind == NESTED:
-            groups.setdefault((NESTED, ""), []).append(row)
-        else:
-            yield row
-    for (kind, name), members in groups.items():
-        first = members[0]
-        for row in members:
-            if row.weight != first.weight:
-                words = (
-                    f"{kind} {name!r} must have one weight: got {row.weight:g} after "
-                    f"{first.weight:g}."
-                )
-                raise _wrong(path, row.line, words)
-        names = tuple(row.names[-1] for row in members)
-        lines = tuple(row.line for row in members)
-        values = tuple(value for row in members for value in row.values)
-        yield Relation(kind, names, first.weight, first.line, lines, values)

@@ -238,17 +238,6 @@ class Laplacian:
         ends = self.first.tolist(), self.second.tolist(), self.weight.tolist()
         return [edge for edge in zip(*ends, strict=True) if edge[1] < self.m]
 
-    def ties(self) -> list[tuple[int, int, float]]:
-        """Edges that end at a latent node, by this: both nodes, and the weight."""
-        ends = self.first.tolist(), self.second.tolist(), self.weight.tolist()
-        found = [edge for edge in zip(*ends, strict=True) if edge[1] >= self.m]
-        return sorted(found, key=lambda edge: edge[1])
-
-    def name_latent(self, k: int) -> str:
-        """Name of what tasks are tied to by latent node ``k``."""
-        named = self.names[k] or f"group {k + 1}"
-        return f"mean of {named if len(self.names) > 1 else 'all tasks'}"
-
     def times(self, P: Array) -> Array:
         """P L, or L p for a vector p.
 

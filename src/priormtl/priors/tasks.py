@@ -11,7 +11,7 @@ import os
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import lru_cache
 from itertools import chain, islice, pairwise, repeat
 from typing import Any, ClassVar, Self
@@ -60,11 +60,7 @@ class Tie(ABC):
 
     @abstractmethod
     def circles(self) -> Sequence[Labels]:
-        """Sets of labels that it names as one step from each other."""
-
-    @abstractmethod
-    def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        """Itself without labels of other tasks."""
+        """Sets of labels that it names as alike."""
 
     def to_plain(self) -> Settings:
         own = {one.name: vars(self)[one.name] for one in fields(self)}  # type: ignore[arg-type]
@@ -110,10 +106,6 @@ class Chain(Tie):
     def circles(self) -> tuple[Labels, ...]:
         return tuple(pairwise(self.order or ()))
 
-    def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        """Others leave the order; their neighbours become neighbours."""
-        return replace(self, order=self.order and _only(self.order, tasks))
-
 
 @dataclass(frozen=True)
 class Groups(Tie):
@@ -138,11 +130,6 @@ class Groups(Tie):
 
     def circles(self) -> tuple[Labels, ...]:
         return self.members or ()
-
-    def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        groups = self.members
-        members = None if groups is None else tuple(_only(g, tasks) for g in groups)
-        return replace(self, members=members)
 
 
 @dataclass(frozen=True)
@@ -173,14 +160,6 @@ class Graph(Tie):
     def circles(self) -> tuple[Labels, ...]:
         named = self.by_position is None
         return tuple(zip(self.first, self.second, strict=True)) if named else ()
-
-    def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        if self.by_position is not None:
-            return self
-        edges = zip(self.first, self.second, self.weight, strict=True)
-        kept = [edge for edge in edges if tasks.issuperset(edge[:2])]
-        first, second, weight = zip(*kept, strict=True) if kept else ((), (), ())
-        return replace(self, first=first, second=second, weight=weight)
 
 
 @dataclass(frozen=True)
@@ -229,11 +208,10 @@ class Nested(Tie):
         )
 
     def laplacian(self, tasks: Tasks, *, keeps_idle: bool = False) -> Laplacian:
-        """Tree with a latent node for each group, and one for all tasks."""
-        known = set(tasks)
-        for task in self._parents:
-            if task not in known:
-                raise unknown_name("task in task_prior", task, tasks)
+        """Tree with a latent node for each group, and one for all tasks.
+
+        Tasks without rows may have a group, for predictions of them.
+        """
         if not tasks:
             return Laplacian.empty(0)
         paths, groups = self.nodes(tasks)
@@ -260,8 +238,7 @@ class Nested(Tie):
         A task in a known group gets the latent mean of that group, and others that of
         the finest group that is known, at last of all tasks.
         """
-        known = self.restrict(frozenset(tasks))
-        groups = known.nodes(tasks)[1]
+        groups = self.nodes(tasks)[1]
         place = {group: k for k, group in enumerate(groups)}
         found = []
         for task in unseen:
@@ -270,7 +247,7 @@ class Nested(Tie):
                 path = path[:-1]
             found.append(place[path])
         used = sorted(set(found))
-        shares = known.laplacian(tasks, keeps_idle=True).shares(used)
+        shares = self.laplacian(tasks, keeps_idle=True).shares(used)
         return [used.index(k) for k in found], csr_array(shares)
 
     def circles(self) -> tuple[Labels, ...]:
@@ -278,12 +255,6 @@ class Nested(Tie):
         for task, path in self.parents or ():
             found[path].append(task)
         return tuple(map(tuple, found.values()))
-
-    def restrict(self, tasks: frozenset[Hashable]) -> Self:
-        if self.parents is None:
-            return self
-        kept = tuple(pair for pair in self.parents if pair[0] in tasks)
-        return replace(self, parents=kept)
 
 
 TIES: dict[str, type[Tie]] = {one.kind: one for one in (Chain, Groups, Graph, Nested)}
@@ -441,14 +412,13 @@ class TaskPrior:
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str] | PriorFile) -> Self:
-        """Read which tasks are similar from a TOML or CSV file.
+        """Read which tasks are similar from a TOML file.
 
         Parameters
         ----------
         file : path or PriorFile
             TOML file with tables ``[[task_similar]]``, ``[[task_group]]`` and
-            ``[task_nested]``, or CSV file with the columns relation, first, second and
-            (optionally) weight. Statements about features are left to
+            ``[task_nested]``. Statements about features are left to
             :meth:`FeaturePrior.from_file`.
         """
         read = file if isinstance(file, PriorFile) else read_prior_file(file)
@@ -473,11 +443,6 @@ class TaskPrior:
         if not isinstance(other, TaskPrior):
             return NotImplemented
         return type(self)(self.ties + other.ties)
-
-    def restrict(self, tasks: Tasks) -> Self:
-        """Same prior, without labels of tasks that are not among these."""
-        kept = frozenset(tasks)
-        return type(self)(tuple(tie.restrict(kept) for tie in self.ties))
 
     def tree(self) -> Nested | None:
         """The tree, where tasks are nested and nothing else is known."""
@@ -623,7 +588,3 @@ def _lines(tie: Tie) -> tuple[int, Iterator[Line]]:
         words = ", ".join([*map(str, labels[:MOST_TERMS]), *more])
         lines.append((words, kind, spell_number(weight)))
     return len(sets), iter(lines)
-
-
-def _only(labels: Labels, tasks: frozenset[Hashable]) -> Labels:
-    return tuple(label for label in labels if label in tasks)

@@ -40,9 +40,7 @@ if TYPE_CHECKING:
 
 STRONGEST_TIE = 1e8  # in the preconditioner, relative to the data's curvature
 MOST_NUMBERS = 2**25  # in the blocks of an elimination: 256 MB
-MOST_PLAIN_STEPS = 5000  # without an elimination
 SINGULAR = 1e-9  # pivots relative to a feature's curvature: half of all digits
-MOST_COUPLED = 128  # unknowns of a task in all classes, eliminated for a few digits
 FEW_UNKNOWNS = 250  # for which a decomposition takes a few milliseconds
 
 Preconditioner = Callable[[Array], Array]
@@ -366,7 +364,8 @@ def _class_system(
     least = RIDGE * (10 + len(scale)) * np.where(scale > 0, scale, 1.0)
     exact = None
     size = 0 if order is None else order.n_blocks * k * (k + K * int(common.sum()))
-    pays = size <= MOST_NUMBERS and not (is_rough and k > MOST_COUPLED)
+    most_coupled = 128  # unknowns of a task in all classes, eliminated for a few digits
+    pays = size <= MOST_NUMBERS and not (is_rough and k > most_coupled)
     if order is not None and pays:
         exact = _eliminate_classes(prior, fit, point, order, least, common)
     root, noise = np.sqrt(data), np.full(K * m, ROUNDING)
@@ -474,11 +473,12 @@ def _make_system(
     common: NDArray[np.bool_],
 ) -> _System:
     d, m = shape
+    most_plain_steps = 5000  # without an elimination
     if not isinstance(model, SquaredFit):
         ones = np.ones(shape)
         noise = np.full(m, ROUNDING)
         return _System(
-            lambda r: r, np.full(d, RIDGE), ones, ones, MOST_PLAIN_STEPS, noise, True
+            lambda r: r, np.full(d, RIDGE), ones, ones, most_plain_steps, noise, True
         )
     weights = np.ones(d) if prior.tie_weights is None else prior.tie_weights
     ties = np.where(common, 0.0, prior.epsilon * weights)
@@ -515,7 +515,7 @@ def _make_system(
         stiffness = data + tied + ridge[:, np.newaxis]
         stiffness[common] = stiffness[common].mean(axis=1, keepdims=True)
         inverse = 1.0 / stiffness
-        found, steps = ((lambda r: inverse * r), True), MOST_PLAIN_STEPS
+        found, steps = ((lambda r: inverse * r), True), most_plain_steps
     solve, is_singular = found
     if isinstance(moments, CentredSamples) and issparse(moments.data.X):
         # Products of sparse rows are centred afterwards, and lose as many digits.

@@ -22,7 +22,6 @@ from priormtl.reml.ties import TINY
 
 MOST_DRAWS, FEWEST_DRAWS = 256, 8  # of targets for a trace
 DRAWN_TASKS, DRAWN_ROWS = 5_000, 2**25  # draws times tasks, or rows, that are enough
-BATCH_NUMBERS = 2**22  # in targets that are drawn at once: 32 MB
 MANY_TASKS = 100  # per column: more are too many to go through one by one
 
 
@@ -46,14 +45,15 @@ def score_varying(point: Point) -> Scores:
     traces, n_draws = np.zeros(len(families)), _n_draws(data)
     rng = np.random.default_rng(0)
     most = max(len(data.y), data.n_tasks * len(tested.columns))
-    batch = max(1, BATCH_NUMBERS // most)
+    batch_numbers = 2**22  # in targets that are drawn at once: 32 MB
+    batch = max(1, batch_numbers // most)
     for first in range(0, n_draws, batch):
         drawn = _draw(point, rng, min(batch, n_draws - first))
         drawn_pulls = tested.pulls(point.project(drawn))
         traces += tested.squares(drawn_pulls).sum(axis=1) / n_draws
     slope = traces - squares
     best, rising = np.zeros(len(families)), np.flatnonzero(slope < 0)
-    batch = max(FEWEST_DRAWS, BATCH_NUMBERS // len(data.y))
+    batch = max(FEWEST_DRAWS, batch_numbers // len(data.y))
     for first in range(0, len(rising), batch):
         some = rising[first : first + batch]
         moves = tested.combine(pulls, families[some])

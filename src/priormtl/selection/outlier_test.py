@@ -38,22 +38,17 @@ from priormtl.problem import Problem
 from priormtl.problem.elimination import Elimination, TieGraph
 
 FALSE_NAMES = 0.01  # chance of naming any task where none is an outlier
-FEWEST = 3  # tied tasks, of which two can outvote one
 MOST_FEATURES = 200
 MOST_BLOCK_STEPS = 10**6  # of eliminations over a graph
 COMMON = 1e3  # ties, in units of curvature, under which tasks have all in common
 
 # d₀: degrees of freedom of what tasks know about each other's noise.
-PRIOR_DEGREES = 2.0 ** np.arange(0.0, 9.0)  # the last one: all alike
-NEGLIGIBLE = 1e-4  # weight in the posterior of d₀
 KNOWN = 1e6  # degrees of freedom of a noise that is known
 
-NUDGE = 0.1  # of log τ², for a derivative
 FIRST_STEPS, MORE_STEPS = 12, 8
 STRETCH = 1.5  # of steps in log τ², which are too short
 RIDGE = 1e-10  # of curvature, for what no task determines
 NODES = np.linspace(-1.0, 1.0, 17)  # of integrals over σ²
-OUTSIDE = 1e-8  # probability beyond them
 
 Mask = NDArray[np.bool_]
 
@@ -76,13 +71,14 @@ def find_outliers(problem: Problem, solver: Solver) -> OutlierTest | None:
     if laplacian.is_zero:
         return None
     sizes = np.bincount(laplacian.components)
-    if sizes.max() < FEWEST or not problem.null_point.fit.gradient.any():
+    fewest = 3  # tied tasks, of which two can outvote one
+    if sizes.max() < fewest or not problem.null_point.fit.gradient.any():
         return OutlierTest(np.zeros(m, bool), 0.0, np.ones(m))
     fit, noise = _squared_fit(problem, solver)
     tasks = Tasks.of(fit, noise)
     prediction = Prediction.of(tasks, laplacian)
     label = laplacian.components
-    judged = (tasks.rank > 0) & (sizes[label] >= FEWEST)
+    judged = (tasks.rank > 0) & (sizes[label] >= fewest)
     limit = FALSE_NAMES / max(1, int(judged.sum()))
 
     def test(out: Mask, steps: int) -> Array:
@@ -247,7 +243,8 @@ def variance_prior(squares: Array, free: Array) -> tuple[Array, Array, Array]:
     """
     least = 1e-12 * max(float(squares.sum() / free.sum()), np.finfo(float).tiny)
     logs = np.log(np.maximum(squares / free, least))
-    d0 = PRIOR_DEGREES[:, np.newaxis]
+    prior_degrees = 2.0 ** np.arange(0.0, 9.0)  # the last one: all alike
+    d0 = prior_degrees[:, np.newaxis]
     mean = digamma(free / 2) - np.log(free / 2) - digamma(d0 / 2) + np.log(d0 / 2)
     precision = 1.0 / (polygamma(1, free / 2) + polygamma(1, d0 / 2))
     centre = np.sum((logs - mean) * precision, axis=1) / precision.sum(axis=1)
@@ -255,11 +252,12 @@ def variance_prior(squares: Array, free: Array) -> tuple[Array, Array, Array]:
     density = gammaln((free + d0) / 2) - gammaln(free / 2) - gammaln(d0 / 2)
     density += 0.5 * free * (np.log(free / d0) + x)
     density -= 0.5 * (free + d0) * np.log1p(free / d0 * np.exp(x))
-    posterior = density.sum(axis=1) - np.log(PRIOR_DEGREES)
+    posterior = density.sum(axis=1) - np.log(prior_degrees)
     weights = np.exp(posterior - posterior.max())
-    counts = weights > NEGLIGIBLE * weights.sum()
+    negligible = 1e-4  # weight in the posterior of d₀
+    counts = weights > negligible * weights.sum()
     weights = weights[counts] / weights[counts].sum()
-    return weights, np.exp(centre[counts]), PRIOR_DEGREES[counts]
+    return weights, np.exp(centre[counts]), prior_degrees[counts]
 
 
 def usual_variance(squares: Array, free: Array, quantile: float) -> tuple[float, float]:
@@ -345,11 +343,12 @@ class Prediction:
         spread, noise = self._solve(out, steps), self.tasks.noise
         residuals = self._residuals(out, spread)
         p = np.zeros(len(out))
+        outside = 1e-8  # probability beyond them
         for weight, variance, degrees in zip(*noise[:3], strict=True):
             ratio = np.log(variance / noise.variance)[:, np.newaxis]
             nu = 1.0 / (1.0 / degrees[:, np.newaxis] + 1.0 / noise.shared_degrees)
             # Average over σ² / s² ~ ν / χ²_ν, on a grid of its logarithm.
-            low, high = (np.log(nu / chdtri(nu, q)) for q in (OUTSIDE, 1.0 - OUTSIDE))
+            low, high = (np.log(nu / chdtri(nu, q)) for q in (outside, 1.0 - outside))
             log = 0.5 * (low + high) + 0.5 * (high - low) * NODES
             density = -0.5 * nu * (log + np.exp(-log))
             density = np.exp(density - density.max(axis=1, keepdims=True))
@@ -425,9 +424,10 @@ class Prediction:
         # known − d known / d log τ², and known² / information are its degrees.
         most = max(1.0, float(np.sum(~out & (tasks.rank > 0)) - 1.0))
         known = np.clip(rank - found.unknown.sum(axis=0), 1e-6, most)
-        nudged = self._eliminate(system, np.exp(NUDGE) * variance)
+        nudge = 0.1  # of log τ², for a derivative
+        nudged = self._eliminate(system, np.exp(nudge) * variance)
         later = rank - nudged.unknown.sum(axis=0)
-        information = known - (later - known) / NUDGE
+        information = known - (later - known) / nudge
         information = np.clip(information, known**2 / most, known)
         degrees, share, prior_degrees = known**2 / information, information / known, 0.0
         caution = 0.1  # quantile of d₀ of features

@@ -31,9 +31,6 @@ from priormtl.selection.search import (
 )
 from priormtl.solvers import Solution
 
-# Of roots of pulls, relative: few tasks can look too much alike by chance.
-LEAST_SPREAD = 0.125
-
 
 def suggest_own(
     problem: Problem, plain: Solution, found: OutlierTest | None
@@ -105,7 +102,9 @@ def suggest_strength(pulls: Array) -> float:
     to_deviation = 1.4826  # median absolute to standard deviation of normal numbers
     spread = to_deviation * float(np.median(np.abs(roots - middle)))
     tail = float(norm.isf(FALSE_NAMES / len(known)))
-    limit = (middle + tail * max(spread, LEAST_SPREAD * middle)) ** 2
+    # Of roots of pulls, relative: few tasks can look too much alike by chance.
+    least_spread = 0.125
+    limit = (middle + tail * max(spread, least_spread * middle)) ** 2
     return limit if known.max() > limit else np.inf
 
 

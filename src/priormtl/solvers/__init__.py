@@ -23,7 +23,6 @@ from priormtl.solvers.loop import (
 from priormtl.solvers.newton import Newton, ProximalNewton, approach
 from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
 from priormtl.solvers.path import lam_grid, solve_path
-from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.solver import Solver
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet

@@ -46,7 +46,6 @@ SLOW = 0.4  # shrinkage of moves beyond which it pays with few rows
 MEMO = "layout of block Newton"
 # Anderson extrapolation.
 N_SWEEPS = 8  # from one check of the gap to the next
-WINDOW = 5  # sweeps that are combined
 FIRST, PERIOD = 4, 2  # extrapolations, in sweeps: the first sweeps only find the rows
 
 
@@ -227,8 +226,9 @@ class Sweeps(Protocol):
 def descend_extrapolated(descent: Sweeps) -> bool:
     """Sweep, and extrapolate every few sweeps; whether rows still move."""
     trail = descent.trail
-    moves = np.empty((WINDOW, trail[0].size))  # of the last sweeps
-    places = [np.empty((WINDOW, array.size)) for array in trail]  # where they led
+    window = 5  # sweeps that are combined
+    moves = np.empty((window, trail[0].size))  # of the last sweeps
+    places = [np.empty((window, array.size)) for array in trail]  # where they led
     known = 0
 
     def move_to(weights: Array) -> None:
@@ -236,7 +236,7 @@ def descend_extrapolated(descent: Sweeps) -> bool:
             array[:] = (weights @ place[: len(weights)]).reshape(array.shape)
 
     for count in range(1, N_SWEEPS + 1):
-        last, rows = known % WINDOW, trail[0]
+        last, rows = known % window, trail[0]
         moves[last] = rows.ravel()
         if descent.sweep() == 0.0:
             return False
@@ -245,7 +245,7 @@ def descend_extrapolated(descent: Sweeps) -> bool:
             place[last] = array.ravel()
         known += 1
         if count >= FIRST and (count - FIRST) % PERIOD == 0:
-            before, n = descent.value(), min(known, WINDOW)
+            before, n = descent.value(), min(known, window)
             move_to(anderson_weights(moves[:n]))
             if not descent.value() < before:
                 # Not better: go back and forget.

@@ -12,13 +12,11 @@ from priormtl.solvers.first_order import Fista, Gd, Ista, IstaReverse, Linear
 from priormtl.solvers.loop import Method
 from priormtl.solvers.newton import Newton, ProximalNewton
 from priormtl.solvers.nuclear import NuclearNewton, NuclearSplitting
-from priormtl.solvers.row_descent import RowDescent
 from priormtl.solvers.splitting import Splitting
 from priormtl.solvers.working_set import WorkingSet
 
 SMALL_GRAM_NUMBERS = 2**22  # 32 MB: always there is memory for these
 FEW_GRAM_NUMBERS = 2**20  # 8 MB: always worth it
-MOST_MODE_NUMBERS = 2**22  # 32 MB: beyond, modes cost more than the steps they save
 
 METHODS: dict[str, Callable[[], Method]] = {
     "gd": Gd,
@@ -35,8 +33,7 @@ def default_method(problem: Problem) -> Method:
     No penalty: plain Newton. Penalty of rows: block Newton on Gram matrices or samples,
     for many features, or statistics too large to hold, inside a working set. Nuclear
     norm: Newton along matrices of one rank, on Gram matrices, after ADMM where these
-    are small. Dirty norm: row by row on small Gram matrices. Other norms of dirty,
-    robust or separate tasks: splitting.
+    are small. Norms of dirty, robust or separate tasks: splitting.
     Losses that are not squared: these inside proximal Newton. Gram matrices too large
     to hold, and nuclear norms of very many features: FISTA, where the gradient has a
     Lipschitz constant.
@@ -94,13 +91,12 @@ def _method_for_nuclear_norm(problem: Problem) -> Method:
 
 def _method_for_parts(problem: Problem) -> Method:
     d, m = problem.shape
+    most_mode_numbers = 2**22  # 32 MB: beyond, modes cost more than the steps they save
     if not problem.fit.is_quadratic:
-        few = m * d * min(d, problem.fit.size // d) <= MOST_MODE_NUMBERS
+        few = m * d * min(d, problem.fit.size // d) <= most_mode_numbers
         return ProximalNewton(default_method) if few else Fista(restart=True)
-    if RowDescent.fits(problem) and m * d * d <= FEW_GRAM_NUMBERS:
-        return RowDescent()
     size = problem.fit.shifted_size
-    few = size is not None and size <= MOST_MODE_NUMBERS
+    few = size is not None and size <= most_mode_numbers
     return Splitting() if few and Splitting.fits(problem) else Fista(restart=True)
 
 

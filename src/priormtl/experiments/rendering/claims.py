@@ -254,14 +254,9 @@ def _judge_fedem(results: Results) -> Finding | None:
     means = dict(_paper_means(measurements)).get("mnist", {})
     if "fedem" not in means or len(means) < 2:
         return None
-    neural = measurements.estimate(Setting("mnist", "fedem-mlp"), "auc")
-    if neural is not None:
-        means["fedem-mlp"] = neural.mean
     ranked = sorted(means, key=lambda name: -means[name])
-    shown = [
-        f"{PAPER_LABELS.get(k, measurements.label(k))} {means[k]:.2f}" for k in ranked
-    ]
-    verdict = HELD if ranked[0] in {"fedem", "fedem-mlp"} else FAILED
+    shown = [f"{PAPER_LABELS[k]} {means[k]:.2f}" for k in ranked]
+    verdict = HELD if ranked[0] == "fedem" else FAILED
     return Finding(verdict, f"AUC: {', '.join(shown)}.")
 
 
