@@ -1,10 +1,11 @@
 """Figures of the README, and its picture, from the JSON of the benchmarks.
 
-``python -m benchmarks.readme`` writes what stands between the two comments of the
-README, and docs/static/questions.svg. It reads docs/benchmarks/tables.json (rows left
-out at random), questions.json (later rows, and new tasks) and the results of the usual
+``python -m benchmarks.readme`` writes what stands between comments of the README
+(figures, speed), and docs/static/questions.svg. It reads docs/benchmarks/tables.json
+(rows left out at random), intervals.json (their coverage), questions.json (later rows,
+and new tasks), methods.json and shared_x.json (speed), and the results of the usual
 methods (tables/usual.csv in the folder PRIORMTL_DATA, for the picture alone). A test
-compares the README with ``describe()``.
+compares the README with ``fill()``.
 """
 
 import json
@@ -23,7 +24,6 @@ from benchmarks.workloads.tables import read_usual
 from priormtl import plotting
 
 README = FOLDER.parents[1] / "README.md"
-BLOCK = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 # Tables of the fifteen whose tasks are measured again and again in time.
 REPEATED = ("oxboys", "gapminder", "remifentanil", "mlb", "storms", "elecdemand")
 RIVALS = {  # by their names on the pages of tables and of questions
@@ -74,6 +74,13 @@ def describe() -> str:
     names = sorted(PANELS)[1::2]  # those that judge
     unseen = [ratio for name, ratio in ratios["later"].items() if name in names]
     covered = {question: _coverage(question) for question in ("later", "tasks")}
+    intervals = _read("intervals")
+    shares = [
+        one["coverage"]
+        for name, one in intervals["numbers"].items()
+        if name in ratios["rows"]
+    ]
+    commits = _read("tables")["commit"][:7], intervals["commit"][:7]
     seconds = [
         one["four fifths"]["seconds"]["median"]
         for one in _read("tables")["numbers"].values()
@@ -83,7 +90,7 @@ def describe() -> str:
         "| question | tables | mean ratio | median | worst | 90 % intervals cover |\n"
         "| --- | ---: | ---: | ---: | ---: | ---: |\n"
         f"| [rows left out at random](docs/benchmarks/tables.md) | {_spread(rows)} | "
-        "[0.87 to 0.93](docs/benchmarks/intervals.md) |\n"
+        f"[{_range(shares)}](docs/benchmarks/intervals.md) |\n"
         f"| [later rows]({page}), with `time=` | {_spread(later)} | "
         f"{covered['later']} |\n"
         f"| [new tasks]({page}), `cv=TaskGroupKFold(5)` | {_spread(tasks)} | "
@@ -94,8 +101,34 @@ def describe() -> str:
         f"{np.mean(repeated):.2f} on the six such tables and {np.mean(others):.2f} on "
         f"the nine others. For later rows it is {np.mean(unseen):.2f} on the tables "
         "that no choice was made on. A fit takes "
-        f"{np.median(seconds):.1f} s in the median, {max(seconds):.0f} s at most.\n"
+        f"{np.median(seconds):.1f} s in the median, {max(seconds):.0f} s at most. The "
+        f"first row is of commit {commits[0]}, its coverage ({len(shares)} tables) of "
+        f"{commits[1]}.\n"
     )
+
+
+def describe_speed() -> str:
+    """Least ratios of other solvers' times to ours."""
+    least = []
+    for name, goal in (("methods", "of the five"), ("shared_x", "fastest peer on any")):
+        facts = _read(name)
+        (said,) = (bar["measured"] for bar in facts["bars"] if goal in bar["goal"])
+        (ratio,) = re.findall(r"least ([0-9.]+)×", said)
+        least += [ratio, facts["commit"][:7]]
+    return (
+        "to the same certified accuracy, the paper's five methods take at least "
+        f"{least[0]} times as long (commit {least[1]}), and the fastest of adelie, "
+        f"celer, skglm and scikit-learn at least {least[2]} times ({least[3]})"
+    )
+
+
+def fill(text: str) -> str:
+    """The README with its figures as the JSON files have them now."""
+    for name, words in (("figures", f"\n{describe()}"), ("speed", describe_speed())):
+        begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+        head, rest = text.split(begin)
+        text = f"{head}{begin}{words}{end}{rest.split(end)[1]}"
+    return text
 
 
 def _spread(ratios: Sequence[float]) -> str:
@@ -110,6 +143,10 @@ def _coverage(question: str) -> str:
         for key, one in _read("questions").items()
         if key.endswith(f", {question}") and "ours" in one
     ]
+    return _range(shares)
+
+
+def _range(shares: Sequence[float]) -> str:
     return f"{min(shares):.2f} to {max(shares):.2f}, median {np.median(shares):.2f}"
 
 
@@ -160,7 +197,7 @@ def draw() -> Path:
 def main() -> None:
     """Write the figures into the README, and draw its picture."""
     text = README.read_text("utf-8")
-    README.write_text(BLOCK.sub(lambda _: describe(), text), encoding="utf-8")
+    README.write_text(fill(text), encoding="utf-8")
     print(f"wrote {README.name} and {draw()}")
 
 
