@@ -21,7 +21,7 @@ MADE = {"generated", "gallery", "_build", "cli.md"}  # by `make docs`
 
 
 def run_commands(text, folder):
-    """Run commands; the lines shown below them, but dots, are lines of what they say."""
+    """Run commands; lines below them, but dots, are lines of what they print."""
     steps = re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]
     for step in steps:
         command, *shown = step.splitlines()

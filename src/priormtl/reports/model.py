@@ -389,9 +389,7 @@ class Contrast(NamedTuple):
         half = 1.96 * spread / np.sqrt(n) / mean if mean else float("nan")
         low, high = quotient - half, quotient + half
         if classify:
-            return cls(
-                "share of wrong classes", float(loss.mean()), mean, low, high, n
-            )
+            return cls("share of wrong classes", float(loss.mean()), mean, low, high, n)
         roots = np.sqrt(np.maximum([loss.mean(), mean, low, high], 0.0)).tolist()
         return cls("root mean squared error", *roots, n)
 
