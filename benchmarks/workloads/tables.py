@@ -225,4 +225,4 @@ def _ways_section(ratios: Scores, names: Sequence[str]) -> Section:
         "on which a method was run."
     )
     table = Table(["method", *chain(*head)], rows)
-    return Section("Each way beside the best", note, table)
+    return Section("Each method beside the best", note, table)
