@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from benchmarks.machine import describe_code
+from benchmarks.machine import describe_code, describe_commit
 from benchmarks.timing import Seconds
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
@@ -20,6 +20,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5
 mpl.rcParams["svg.hashsalt"] = "priormtl"  # same figures, same bytes
 
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
+Rooms = Mapping[str, Sequence[str]]  # packages that each page measures
 
 
 @dataclass(frozen=True)
@@ -112,29 +113,47 @@ def milliseconds(seconds: float) -> str:
 def write_report(name: str, report: Report, run: Mapping[str, Any]) -> None:
     """Write a page, its figures and a JSON file; ``run``: how it was measured."""
     FOLDER.mkdir(parents=True, exist_ok=True)
-    parts = [f"# {report.title}", report.note, _bar_table(report.bars).to_markdown()]
+    sections = []
     for section in report.sections:
-        parts += [f"## {section.title}", section.note, section.table.to_markdown()]
+        figures = {}
         for figure in section.figures:
-            draw(figure, FOLDER / f"{name}-{figure.name}.svg")
-            parts.append(f"![{figure.title}]({name}-{figure.name}.svg)")
-    about = ", ".join(f"{key} {value}" for key, value in run["machine"].items())
-    parts.append(
-        f"Made by `make bench` ({run['kind']}) at commit {run['commit']}, load average "
-        f"{run['load']}. Measured on: {about}."
+            file = f"{name}-{figure.name}.svg"
+            draw(figure, FOLDER / file)
+            figures[file] = figure.title
+        told = {"title": section.title, "note": section.note}
+        sections.append({**told, **asdict(section.table), "figures": figures})
+    facts = _plain(
+        {
+            "title": report.title,
+            **run,
+            "bars": [asdict(bar) for bar in report.bars],
+            "numbers": report.numbers,
+            "note": report.note,
+            "sections": sections,
+        }
     )
-    page = "\n\n".join(part for part in parts if part)
-    (FOLDER / f"{name}.md").write_text(page + "\n", encoding="utf-8")
-    facts = {
-        "title": report.title,
-        **run,
-        "bars": [asdict(bar) for bar in report.bars],
-        "numbers": report.numbers,
-    }
-    text = json.dumps(_plain(facts), indent=1, ensure_ascii=False, allow_nan=False)
+    (FOLDER / f"{name}.md").write_text(render_page(facts), encoding="utf-8")
+    text = json.dumps(facts, indent=1, ensure_ascii=False, allow_nan=False)
     # Raw times, and other lists of numbers, on one line each.
     text = re.sub(r"\[[^][{}\"]*\]", lambda found: " ".join(found[0].split()), text)
     (FOLDER / f"{name}.json").write_text(text + "\n", encoding="utf-8")
+
+
+def render_page(facts: Mapping[str, Any]) -> str:
+    """The page of a workload, from what its JSON file keeps."""
+    goals = [Bar(**bar) for bar in facts["bars"]]
+    parts = [f"# {facts['title']}", facts["note"], _bar_table(goals).to_markdown()]
+    for section in facts["sections"]:
+        table = Table(section["head"], section["rows"])
+        parts += [f"## {section['title']}", section["note"], table.to_markdown()]
+        parts += [f"![{title}]({file})" for file, title in section["figures"].items()]
+    if "machine" in facts:
+        about = ", ".join(f"{key} {value}" for key, value in facts["machine"].items())
+        made = f"Made by `make bench` ({facts['kind']})"
+        if "commit" in facts:  # pages of version 0.1.0 do not tell it
+            made += f" at commit {facts['commit']}, load average {facts['load']}"
+        parts.append(f"{made}. Measured on: {about}.")
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _plain(value: Any) -> Any:
@@ -154,12 +173,20 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def write_index(workloads: Mapping[str, Sequence[str]]) -> None:
+def note_run(name: str, rooms: Sequence[str]) -> None:
+    """Keep with which code a page of its own was measured, for the index."""
+    path = FOLDER / "runs.json"
+    runs = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    runs[name] = {"commit": describe_commit(), "code": describe_code(rooms)}
+    path.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n", "utf-8")
+
+
+def write_index(workloads: Rooms, pages: Rooms) -> None:
     """Write the page with all goals, from what every workload left behind."""
-    (FOLDER / "README.md").write_text(render_index(workloads), encoding="utf-8")
+    (FOLDER / "README.md").write_text(render_index(workloads, pages), encoding="utf-8")
 
 
-def render_index(workloads: Mapping[str, Sequence[str]]) -> str:
+def render_index(workloads: Rooms, pages: Rooms) -> str:
     """All goals, and whether the code has changed since they were measured."""
     rows = []
     for name, rooms in workloads.items():
@@ -168,27 +195,33 @@ def render_index(workloads: Mapping[str, Sequence[str]]) -> str:
             facts = json.loads(path.read_text(encoding="utf-8"))
             rows += _index_rows(name, facts, describe_code(rooms))
     goals = Table(("workload", "goal", "measured", "met", "commit", "code"), rows)
+    own, path = [], FOLDER / "runs.json"
+    runs = json.loads(path.read_text("utf-8")) if path.is_file() else {}
+    for name, rooms in pages.items():
+        if name in runs:
+            title = (FOLDER / f"{name}.md").read_text("utf-8").splitlines()[0]
+            code = _since(runs[name], describe_code(rooms))
+            own.append((f"[{title[2:]}]({name}.md)", runs[name]["commit"], code))
+    others = Table(("page", "commit", "code"), own)
     return (
         "# Benchmarks\n\n"
         "Made by `make bench`, or `make bench QUICK=1` for a part; `JOBS=16` measures "
         "tables in as many processes. Every line is computed from the run at the "
         "commit that it names (older: before commits were recorded). *Code* says "
         "whether the packages that a line measures have changed since, by a digest of "
-        "their source without comments; a test compares. Times of one thread are CPU "
+        "their source without comments. Times of one thread are CPU "
         "times: medians of repeats, with the shortest and the longest in brackets. "
         "Ratios are those of the medians, before rounding. Gaps are duality gaps as a "
         "share of the objective at P = 0, evaluated by our certificate for everybody. "
-        "The JSON file beside each page keeps every repeat.\n\n"
+        "The JSON file beside each page keeps every repeat. Tests compare pages with "
+        "their JSON, and this index with the code.\n\n"
         "Our machine often has other work to do: what is compared takes turns, and "
         "each page gives the load average before and after, and the machine. A core "
         "that is shared takes more CPU time for the same work, most of all for fits of "
         "a few milliseconds (we have seen twice as much).\n\n"
-        "These have pages of their own: [large fits, on a processor and on a graphics "
-        "card](gpu.md), [wide tables](width.md), [tables of strangers](strangers.md), "
-        "[levels that drift](drift.md), [rows, later rows and new "
-        "tasks](questions.md), [counts](counts.md), [classes](classes.md) and "
-        "[variances of counts and classes](laplace.md).\n\n"
-        f"{goals.to_markdown()}\n"
+        f"{goals.to_markdown()}\n\n"
+        "## Pages with commands of their own\n\n"
+        f"{others.to_markdown()}\n"
     )
 
 
@@ -233,7 +266,6 @@ def _bar_table(bars: Sequence[Bar]) -> Table:
 
 
 def _index_rows(name: str, facts: dict, code: str) -> list[tuple[str, ...]]:
-    since = "the same" if facts.get("code") == code else "changed"
     is_quick = facts["kind"] == "quick run"
     return [
         (
@@ -242,10 +274,14 @@ def _index_rows(name: str, facts: dict, code: str) -> list[tuple[str, ...]]:
             bar["measured"],
             _verdict(bar["met"]),
             facts.get("commit", "older") + (" (quick)" if is_quick else ""),
-            since,
+            _since(facts, code),
         )
         for bar in facts["bars"]
     ]
+
+
+def _since(facts: dict, code: str) -> str:
+    return "the same" if facts.get("code") == code else "changed"
 
 
 def _verdict(met: bool | None) -> str:

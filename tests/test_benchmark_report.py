@@ -64,11 +64,14 @@ def test_page_shows_spread_and_file_keeps_repeats(report, tmp_path):
     assert kept["commit"] == "abc"
     assert "| 2.00 (1.00–4.00) |" in (tmp_path / "page.md").read_text()
     index = tmp_path / "README.md"
-    report.write_index({"page": ["trees"], "absent": []})
+    report.note_run("page", ["losses"])
+    report.write_index({"page": ["trees"], "absent": []}, {"page": ["losses"]})
     assert "| goal | 1 | yes | abc | changed |" in index.read_text()
     code = import_module("benchmarks.machine").describe_code(["trees"])
     report.write_report("page", page, {**run, "code": code, "kind": "quick run"})
-    report.write_index({"page": ["trees"]})
+    assert "| [Title](page.md) | " in index.read_text()
+    report.write_index({"page": ["trees"]}, {"page": ["trees"]})
+    assert " | changed |\n" in index.read_text()
     assert "| goal | 1 | yes | abc (quick) | the same |" in index.read_text()
 
 
@@ -84,11 +87,45 @@ def test_digest_of_code_knows_what_only_explains(monkeypatch, tmp_path):
     assert digests[0] == digests[1] != digests[2]
 
 
+BENCHMARKS = Path(__file__).parents[1] / "docs" / "benchmarks"
+
+
+@pytest.mark.parametrize(
+    "name", [path.stem for path in sorted(BENCHMARKS.glob("*.json"))]
+)
+def test_a_page_says_what_its_json_keeps(name, monkeypatch, tmp_path):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(BENCHMARKS.parents[1])
+    kept = json.loads((BENCHMARKS / f"{name}.json").read_text("utf-8"))
+    page = BENCHMARKS / f"{name}.md"
+    if name == "runs":
+        assert kept.keys() == import_module("benchmarks.main").PAGES.keys()
+    elif name == "many_tasks":  # a table of the guide
+        module = import_module("benchmarks.many_tasks")
+        copy = tmp_path / "scale.md"
+        copy.write_text(module.PAGE.read_text("utf-8"), "utf-8")
+        page = module.PAGE
+        monkeypatch.setattr(module, "PAGE", copy)
+        module.write_page()
+        assert copy.read_text("utf-8") == page.read_text("utf-8")
+    elif name == "strangers":
+        import_module("benchmarks.strangers").write_page(kept, tmp_path / "made.md")
+        assert (tmp_path / "made.md").read_text("utf-8") == page.read_text("utf-8")
+    else:
+        module, face = {
+            "questions": ("questions", "page"),
+            "counts": ("counts", "render"),
+            "classes": ("classes", "render"),
+        }.get(name, ("report", "render_page"))
+        made = getattr(import_module(f"benchmarks.{module}"), face)(kept)
+        assert made == page.read_text("utf-8")
+
+
 def test_index_of_benchmarks_says_which_pages_are_older_than_the_code(monkeypatch):
     pytest.importorskip("matplotlib")
     home = Path(__file__).parents[1]
     monkeypatch.syspath_prepend(home)
-    workloads = import_module("benchmarks.main").WORKLOADS
-    page = import_module("benchmarks.report").render_index(workloads)
+    main = import_module("benchmarks.main")
+    page = import_module("benchmarks.report").render_index(main.WORKLOADS, main.PAGES)
     kept = (home / "docs" / "benchmarks" / "README.md").read_text("utf-8")
     assert kept == page, "python -m benchmarks.main --index"

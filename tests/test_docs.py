@@ -21,9 +21,15 @@ MADE = {"generated", "gallery", "_build", "cli.md"}  # by `make docs`
 
 
 def run_commands(text, folder):
-    for command in re.findall(r"^\$ (.*)$", text.replace("\\\n", " "), re.MULTILINE):
+    """Run commands; lines below them, but dots, are lines of what they print."""
+    steps = re.split(r"^\$ ", text.replace("\\\n", " "), flags=re.MULTILINE)[1:]
+    for step in steps:
+        command, *shown = step.splitlines()
         done = run_command(command, folder)
         assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+        said = [line.strip() for line in done.stdout.splitlines()]
+        wrong = [line for line in shown if line.strip() not in {"", "…"} | {*said}]
+        assert not wrong, f"{command}\nshown: {wrong}\nsaid: {said}"
 
 
 def run_command(command, folder):
@@ -62,14 +68,14 @@ def test_every_example_of_the_readme_stands_alone(code, empty_folder, capsys):
     run_python(code, {}, capsys)
 
 
-def test_figures_of_the_readme_are_those_of_the_benchmarks(monkeypatch):
+@pytest.mark.parametrize("page", ["README.md", "paper/paper.md"])
+def test_figures_of_a_page_are_those_of_the_benchmarks(page, monkeypatch):
     monkeypatch.syspath_prepend(ROOT)
+    text = (ROOT / page).read_text("utf-8")
     readme = import_module("benchmarks.readme")
-    text = README.read_text("utf-8")
-    assert readme.BLOCK.findall(text) == [readme.describe()], (
-        "python -m benchmarks.readme"
-    )
-    assert len(text) <= 9000
+    assert "<!-- end of " in text
+    assert readme.fill(text) == text, "python -m benchmarks.readme"
+    assert len(text) <= 9000 or page != "README.md"
 
 
 @pytest.mark.slow

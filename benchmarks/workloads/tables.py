@@ -45,7 +45,7 @@ class Scored(NamedTuple):
 
 Key = tuple[str, str]  # table and protocol
 Scores = dict[Key, dict[str, float]]  # by way
-NAMES = {"gam_fs_y": "mgcv factor smooths (gam_fs_y)"}  # where usual.csv has codes
+NAMES = {"gam_fs_y": "mgcv factor smooths"}  # where usual.csv has codes
 OURS = "**ours**"
 
 
@@ -121,7 +121,7 @@ def measure_errors(y: np.ndarray, values: np.ndarray, *, two: bool) -> np.ndarra
 
 NOTE = (
     'Ours is plain `tabular_model(kind, task="task")`. The others are the usual '
-    "ways on the same folds, with results as supplied with the tables. Score: RMSE "
+    "methods on the same folds, with results as supplied with the tables. Score: RMSE "
     "of all predicted rows, log-loss for two classes (guimmun, verbagg, abortion). "
     "Four fifths: trained on four folds, tested on one; one fifth: the reverse. "
     "The best other is picked on the test rows, so that it is a hard standard. "
@@ -221,8 +221,8 @@ def _ways_section(ratios: Scores, names: Sequence[str]) -> Section:
     rows.sort(key=lambda cells: (cells[1] == "–", cells[1]))
     head = [f"{p}: mean | worst | tables".split(" | ") for p in PROTOCOLS]
     note = (
-        "Score divided by the best of the usual ways on each table, over the tables on "
-        "which a way was run."
+        "Score divided by the best of the usual methods on each table, over the tables "
+        "on which a method was run."
     )
-    table = Table(["way", *chain(*head)], rows)
-    return Section("Each way beside the best", note, table)
+    table = Table(["method", *chain(*head)], rows)
+    return Section("Each method beside the best", note, table)

@@ -30,9 +30,9 @@ def test_a_table_shows_errors_and_the_largest_gap():
     (row,) = zip(*(c.cells for c in tabulate({"both": one}).columns), strict=True)
     assert row == (
         "both",
-        "0.600 ± 0.141",
-        "2.000 ± 1.414",
-        "2.000 ± 0.000",
+        "0.60 ± 0.14",
+        "2.00 ± 1.41",
+        "2.00 ± 0.00",
         *("2e-07", "2.2"),
     )
 
@@ -65,6 +65,7 @@ def test_everything_is_printed(shown):
     assert [word for word in WORDS if word not in said] == []
     # What is known helps on new patients.
     assert -15 < float(re.search(r"patients by ([-+.0-9]+)", said)[1]) < -3
+    assert "without it, a change of −" in " ".join(said.split())
 
 
 @pytest.mark.slow
@@ -73,7 +74,8 @@ def test_an_example_stays_with_its_model_and_report(shown):
     model = load(folder / "patients.model")
     assert model.tasks_.tolist() == [f"clinic {number}" for number in range(1, 9)]
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert "Patients by clinic" in page
+    assert "8 clinics" in page
+    assert re.search(r"Error \d+ % smaller", page)
     assert "on the given rows" in page
     for file in folder.iterdir():
         assert file.name in said

@@ -6,7 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from priormtl import FeaturePrior, MultiTaskRegressor, load, report, save
+from priormtl import (
+    FeaturePrior,
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    load,
+    report,
+    save,
+)
 from priormtl.audits import benefit_of_search
 from priormtl.estimators import SearchSummary, summarize_model
 from priormtl.estimators.summary import summarize_search
@@ -181,6 +188,49 @@ def test_an_audit_is_believed():
     assert "by 12 %. 1 relation disagrees" in answer.sentence
     assert answer.numbers["change"] == -0.12
     assert answer.note == "Three times five folds."
+
+
+def test_a_model_without_the_prior_is_compared_on_given_rows():
+    X, y, task, _ = drawn_rows()
+    prior = FeaturePrior.near({0: 50.0})
+    model = MultiTaskRegressor(theta=10.0, feature_prior=prior).fit(X, y, task=task)
+    plain = MultiTaskRegressor().fit(X, y, task=task)
+    made = report(model, X, y, task=task, without=plain, audit=audit_of())
+    answer = made.content.finding("prior")
+    losses = [(one.predict(X, task=task) - y) ** 2 for one in (model, plain)]
+    mine, other = np.sqrt(np.mean(losses, axis=1))
+    assert answer.value == f"Error {100 * (mine / other - 1):.0f} % larger"
+    assert answer.numbers["error"] == pytest.approx(mine)
+    assert answer.numbers["without"] == pytest.approx(other)
+    assert "1 of its" in answer.sentence
+    # The interval beside that of a bootstrap of rows.
+    rng = np.random.default_rng(0)
+    rows = rng.integers(0, len(y), (4000, len(y)))
+    means = np.array(losses)[:, rows].mean(axis=2)
+    low, high = np.quantile(np.sqrt(means[0] / means[1]), [0.025, 0.975])
+    half = (high - low) / 2
+    assert answer.numbers["low"] == pytest.approx(low, abs=0.3 * half)
+    assert answer.numbers["high"] == pytest.approx(high, abs=0.3 * half)
+
+
+def test_the_same_model_makes_no_difference():
+    X, y, task, _ = drawn_rows()
+    model = MultiTaskRegressor().fit(X, y, task=task)
+    answer = report(model, X, y, task=task, without=model).content.finding("prior")
+    assert answer.value == "No clear difference"
+    with pytest.raises(ValueError, match="give X and y"):
+        report(model, without=model)
+
+
+def test_classes_are_compared_by_the_share_of_wrong_ones():
+    X, y, task, _ = drawn_rows()
+    classes = np.where(y > np.median(y), "high", "low")
+    model = MultiTaskClassifier(lam=0.1).fit(X, classes, task=task)
+    other = MultiTaskClassifier(lam=1e6).fit(X, classes, task=task)
+    made = report(model, X, classes, task=task, without=other)
+    numbers = made.content.finding("prior").numbers
+    assert numbers["error"] == np.mean(model.predict(X, task=task) != classes)
+    assert numbers["without"] == np.mean(other.predict(X, task=task) != classes)
 
 
 def test_an_audit_tells_why_it_knows_nothing():

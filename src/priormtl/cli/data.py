@@ -154,8 +154,7 @@ def example(
             f"{CLINICS * NEW_ROWS} to predict. To see how much prior knowledge helps:\n"
             f"  {fit} --prior {prior} --out with.model\n"
             f"  {fit} --out without.model\n"
-            f"  priormtl report with.model --data {new} --out with.html\n"
-            f"  priormtl report without.model --data {new} --out without.html"
+            f"  priormtl report with.model --data {new} --without without.model"
         )
 
 

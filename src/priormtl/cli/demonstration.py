@@ -47,20 +47,22 @@ def show_demonstration(folder: Path) -> None:
     data.write_example(folder)
     X, y = read_patients(folder / data.PATIENTS)
     model = build_model(FeaturePrior.from_file(folder / data.KNOWN)).fit(X, y)
-    audit = audit_prior(model, X, y)
+    plain = build_model(None).fit(X, y)
     save(model, folder / MODEL)
-    new = read_patients(folder / data.NEW)
-    report(model, *new, audit=audit, title="Patients by clinic").save(folder / PAGE)
-    opening = str(audit).split("\n\n")[0]
-    show(console, f"Audit of the prior on the patients of the example:\n{opening}")
+    new, audit = read_patients(folder / data.NEW), audit_prior(model, X, y, cv=None)
+    title = f"Blood pressure after treatment: {data.CLINICS} clinics"
+    page = report(model, *new, audit=audit, without=plain, title=title)
+    page.save(folder / PAGE)
+    answer = page.content.finding("prior").sentence
+    show(console, f"One of these draws, with {data.ROWS} patients per clinic: {answer}")
     files = ", ".join([*data.FILES, MODEL, PAGE])
     console.print(f"wrote {folder}/: {files}", highlight=False)
     console.print(f"Open {folder / PAGE} in a browser. To repeat this by commands:")
+    fit = f"fit {folder / data.PATIENTS} --task {data.TASK} --target {data.TARGET}"
     for command in (
-        f"fit {folder / data.PATIENTS} --task {data.TASK} --target {data.TARGET} "
-        f"--prior {folder / data.KNOWN} --out my.model",
-        f"predict my.model {folder / data.NEW} --out predictions.csv",
-        f"report my.model --data {folder / data.NEW} --out my-report.html",
+        f"{fit} --prior {folder / data.KNOWN} --out with.model",
+        f"{fit} --out without.model",
+        f"report with.model --data {folder / data.NEW} --without without.model",
     ):
         console.print(f"  priormtl {command}", highlight=False, soft_wrap=True)
 
@@ -126,7 +128,7 @@ def tabulate(measured: dict[str, Array]) -> Table:
     for column in (*sizes, "relative gap", "seconds"):
         table.add_column(column, justify="right")
     for name, (errors, gaps, seconds) in measured.items():
-        cells = [f"{row.mean():.3f} ± {row.std(ddof=1):.3f}" for row in errors]
+        cells = [f"{row.mean():.2f} ± {row.std(ddof=1):.2f}" for row in errors]
         table.add_row(name, *cells, f"{gaps.max():.0e}", f"{seconds.sum():.1f}")
     return table
 

@@ -156,6 +156,10 @@ class ReportRequest(main.RowOptions):
     ] = None
     task: Annotated[str | None, known_column("tasks")] = None
     target: Annotated[str | None, known_column("targets")] = None
+    without: Annotated[
+        Path | None,
+        main.file_option("Model fitted without the prior: compare errors on DATA."),
+    ] = None
     title: Annotated[str | None, Option(help="Heading of the page.")] = None
     coefficients: Annotated[
         Path | None,
@@ -175,6 +179,8 @@ def report(request: ReportRequest) -> None:
     Example: priormtl report exams.model --out report.html
 
     Example: priormtl report exams.model --data new.csv --title "Exams of 2011"
+
+    Example: priormtl report with.model --without without.model --data new.csv
     """
     from priormtl.reports import report as build_report
     from priormtl.storage import load
@@ -187,6 +193,7 @@ def report(request: ReportRequest) -> None:
             f"--coefficients and --out must be different files: both are {out}."
         )
     fitted, rows = load(model), main.Facts()
+    plain = None if request.without is None else load(request.without)
     if data is not None:
         source = request.open(data)
         rows = read_known_rows(fitted, source, task=request.task, target=request.target)
@@ -194,8 +201,11 @@ def report(request: ReportRequest) -> None:
         raise ValueError("--task and --target are columns of --data. Give --data.")
     elif request.where is not None:
         raise ValueError("--where chooses rows of --data. Give --data.")
+    elif plain is not None:
+        raise ValueError("--without compares errors on --data. Give --data.")
     named = None if data is None else data.name
-    made = build_report(fitted, **rows, title=request.title, source=named)
+    options = {"without": plain, "title": request.title, "source": named}
+    made = build_report(fitted, **rows, **options)
     made.save(out, coefficients=request.coefficients)
     findings = json.loads(made.to_json())["findings"]
     if request.as_json:

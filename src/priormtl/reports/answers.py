@@ -21,7 +21,13 @@ from priormtl.reports.content import (
     spell,
     spell_label,
 )
-from priormtl.reports.model import TRAINING_ROWS, FittedModel, Scores, row_norms
+from priormtl.reports.model import (
+    TRAINING_ROWS,
+    Contrast,
+    FittedModel,
+    Scores,
+    row_norms,
+)
 from priormtl.reports.tables import feature_note, sign_agreement
 
 FAR = 1.96  # standard errors from zero that stand out
@@ -259,8 +265,12 @@ def answer_features(fitted: FittedModel) -> Finding:
 TEST_IT = "audit_prior(model, X, y, …) tests it."
 
 
-def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
-    """Report what an audit found, else what the scores of the search show."""
+def answer_benefit(
+    fitted: FittedModel, audit: PriorAudit | None, contrast: Contrast | None = None
+) -> Finding:
+    """Report errors on given rows, else an audit, else the scores of the search."""
+    if contrast is not None:
+        return _answer_contrast(contrast, audit)
     if audit is not None and audit.helped is not None:
         return _answer_audit(audit.helped, len(audit.disagreeing))
     summary = fitted.summary
@@ -297,6 +307,33 @@ def answer_benefit(fitted: FittedModel, audit: PriorAudit | None) -> Finding:
             return _find("prior", "None was stated", words)
         reason = f"The search did not try {names}, so there is nothing to compare with."
     return _find("prior", "Not measured", reason, TEST_IT, {})
+
+
+def _answer_contrast(found: Contrast, audit: PriorAudit | None) -> Finding:
+    """Answer from the errors of two models on the same given rows."""
+    change = found.error / found.without - 1.0 if found.without else math.nan
+    low, high = found.low - 1.0, found.high - 1.0
+    numbers: dict[str, Number] = {"source": "given rows", **found._asdict()}
+    value = "No clear difference"
+    if low > 0.0 or high < 0.0:
+        value = f"Error {percent(abs(change))} {'smaller' if change < 0 else 'larger'}"
+    sentence = (
+        f"On the {count_words(found.n_rows, 'given row')} the {found.metric} is "
+        f"{spell(found.error, 3)} with the prior and {spell(found.without, 3)} "
+        f"without it, a change of {percent(change)} (95 % interval {percent(low)} to "
+        f"{percent(high)})."
+    )
+    if audit is not None:
+        count = len(audit.disagreeing)
+        sentence += (
+            f" The training rows contradict {count or 'none'} of its "
+            f"{count_words(len(audit.relations), 'relation')}."
+        )
+    note = (
+        "Both models are judged by the same rows. The interval is that of other rows "
+        "of these tasks, for these two fits."
+    )
+    return _find("prior", value, sentence, note, numbers)
 
 
 def _answer_audit(helped: PriorBenefit, disagreeing: int) -> Finding:

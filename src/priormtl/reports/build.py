@@ -33,6 +33,7 @@ from priormtl.reports import answers, tables
 from priormtl.reports.content import Content, spell, spell_label
 from priormtl.reports.model import (
     GIVEN_ROWS,
+    Contrast,
     FittedModel,
     Scores,
     score_rows,
@@ -97,6 +98,7 @@ def report(
     *,
     task: object = None,
     audit: PriorAudit | None = None,
+    without: object = None,
     title: str | None = None,
     source: str | None = None,
 ) -> Report:
@@ -120,6 +122,9 @@ def report(
     audit : PriorAudit, optional
         Result of ``audit_prior``. If it is not given, the scores of a search are used
         to tell whether the priors helped.
+    without : fitted model, optional
+        Model fitted without the prior, for the same tasks. The errors of both on the
+        given rows then tell whether the prior helped.
     title : str, optional
         Heading of the page.
     source : str, optional
@@ -145,9 +150,13 @@ def report(
             f"{absent} must be given together with {given}: scores need rows and "
             "their targets. Or give neither."
         )
+    if X is None and without is not None:
+        raise ValueError("without compares errors on given rows: give X and y.")
     fitted = FittedModel.read(model, X)
     scores = score_training(fitted) if X is None else score_rows(fitted, X, y, task)
-    return Report(build_content(fitted, scores, audit, title, source), fitted)
+    contrast = None if without is None else Contrast.of(model, without, X, y, task)
+    content = build_content(fitted, scores, audit, title, source, contrast)
+    return Report(content, fitted)
 
 
 def build_content(
@@ -156,6 +165,7 @@ def build_content(
     audit: PriorAudit | None,
     title: str | None,
     source: str | None = None,
+    contrast: Contrast | None = None,
 ) -> Content:
     """Answers first, then the tables behind them, each cut to what fits on a page."""
     features, tasks = tables.feature_table(fitted), tables.task_table(fitted, scores)
@@ -181,7 +191,7 @@ def build_content(
     questions = [
         answers.answer_quality(fitted, scores),
         answers.answer_features(fitted),
-        answers.answer_benefit(fitted, audit),
+        answers.answer_benefit(fitted, audit, contrast),
         answers.answer_outliers(fitted),
         answers.answer_certificate(fitted),
     ]
@@ -227,7 +237,8 @@ def list_facts(
     summary, learned, design = fitted.summary, fitted.learned, fitted.learned.design
     # Models of several classes show each class of a task as a task.
     K = fitted.n_classes if fitted.n_classes > 2 else 1
-    curves = f", {len(fitted.curves):,} with curves" if fitted.curves else ""
+    bent = sum(fitted.parts[1, j] > 0 for j in fitted.curves)
+    curves = f", {bent:,} with curves" if bent else ""
     chosen = "" if summary.search is None else " (chosen)"
     prior = "none"
     if {one.kind for one in summary.statements} == {"smooth"}:

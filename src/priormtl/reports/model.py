@@ -8,7 +8,7 @@ given rows, or from the statistics that the model keeps of its training rows.
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import issparse
@@ -352,6 +352,46 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
         pooled=None if np.isnan(pooled) else float(pooled),
         reliability=Reliability.of_scores(scores, target) if logistic else None,
     )
+
+
+class Contrast(NamedTuple):
+    """Errors of the model and of one without prior, on the same rows."""
+
+    metric: str
+    error: float
+    without: float
+    low: float  # of error / without, with 95 % confidence
+    high: float
+    n_rows: int
+
+    @classmethod
+    def of(
+        cls, model: object, without: object, X: object, y: object, task: object
+    ) -> Self:
+        """Compare predictions row by row.
+
+        The variance of the quotient of two means over rows is that of
+        ``loss − quotient · loss_without`` (delta method).
+        """
+        read = FittedModel.read(model, X)
+        classify = read.is_classifier
+        targets = np.asarray(read.model._check_targets(y))
+        losses = []
+        for one in (model, without):
+            given = {} if isinstance(one, TabularPipeline) else {"task": task}
+            predicted = np.asarray(one.predict(X, **given)).reshape(targets.shape)  # type: ignore[attr-defined]
+            wrong = predicted != targets if classify else (predicted - targets) ** 2
+            losses.append(wrong.astype(np.float64).ravel())
+        loss, reference = np.array(losses)[:, ~np.isnan(losses).any(axis=0)]
+        n, mean = len(loss), float(reference.mean())
+        quotient = float(loss.mean()) / mean if mean else float("nan")
+        spread = float(np.std(loss - quotient * reference, ddof=1)) if n > 1 else np.nan
+        half = 1.96 * spread / np.sqrt(n) / mean if mean else float("nan")
+        low, high = quotient - half, quotient + half
+        if classify:
+            return cls("share of wrong classes", float(loss.mean()), mean, low, high, n)
+        roots = np.sqrt(np.maximum([loss.mean(), mean, low, high], 0.0)).tolist()
+        return cls("root mean squared error", *roots, n)
 
 
 def _class_codes(fitted: FittedModel, y: object, n: int) -> Index:

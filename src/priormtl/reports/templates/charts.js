@@ -162,7 +162,11 @@ class TaskChart {
   constructor(section) {
     this.table = data.tables.tasks;
     const numbers = this.table.columns.filter((column) => !column.text);
-    const wanted = ["effect", "score", "distance"].find((name) => this.table.column(name));
+    // Effects first, unless none is certain: then scores tell more.
+    const [least, most] = ["effect_low", "effect_high"].map((name) => this.table.column(name));
+    const flat = least && !least.values.some((low, row) => low * most.values[row] > 0);
+    const order = flat ? ["score", "effect", "distance"] : ["effect", "score", "distance"];
+    const wanted = order.find((name) => this.table.column(name));
     const [picker, select] = choice("Show", numbers.map((column) => [column.name, column.label]), () => this.update());
     select.value = wanted;
     this.select = select;
