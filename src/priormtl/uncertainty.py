@@ -179,7 +179,7 @@ class Inverse(NamedTuple):
             tie = np.diag(np.concatenate([[0.0], tie]))
             if fit.intercept_graph is not None:
                 tie += fit.intercepts.tie_strength * np.outer(t, t)
-        factor = order.factorise(pivots, tie)
+        factor = order.factorise(pivots, tie, overwrite=True)
         n_nodes = order.graph.n_nodes
         return cls(fit, prior, selected, factor, n_nodes, gram, ties, common)
 

@@ -18,6 +18,8 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl.priors.graphs import Laplacian
 
+PART = 256  # nodes whose blocks are worked on at once
+
 
 @dataclass(frozen=True, eq=False)
 class TieGraph:
@@ -108,10 +110,26 @@ class Places:
         turn = np.arange(len(self.index)) - np.repeat(self._starts, sizes)
         return [self._order[turn == k] for k in range(sizes.max(initial=0))]
 
+    @cached_property
+    def is_one(self) -> bool:
+        """Whether all blocks belong to one place."""
+        return len(self._starts) == 1
+
+    def only(self, part: slice) -> "Places":
+        """Places of some of the blocks."""
+        return (
+            self
+            if len(self.index[part]) == len(self.index)
+            else Places(self.index[part])
+        )
+
     def subtract(self, target: Array, blocks: Array) -> None:
         if self._rounds is not None:
             for chosen in self._rounds:
                 target[self.index[chosen]] -= blocks[chosen]
+            return
+        if self.is_one:  # no copy of all blocks
+            target[self.index[0]] -= blocks.sum(axis=0)
             return
         sums = np.add.reduceat(blocks[self._order], self._starts, axis=0)
         target[self.index[self._order][self._starts]] -= sums
@@ -167,52 +185,80 @@ class Elimination:
         """Blocks of nodes and edges."""
         return self.graph.n_nodes + self.n_edges
 
-    def factorise(self, pivots: Array, tie: Array) -> "Factor":
+    @cached_property
+    def _inner(self) -> tuple[Index, list[Places]]:
+        """Slots of links that are not of nodes that go first, and where fill-in goes.
+
+        Links of nodes that go first stay diagonal where ties are: blocks of them would
+        take as much as the data of some thousand tasks.
+        """
+        stays = np.ones(self.n_edges, dtype=bool)
+        stays[self.levels[0].edges] = False
+        slot = np.cumsum(stays) - 1
+        return slot, [Places(slot[level.across.index]) for level in self.levels]
+
+    def factorise(
+        self, pivots: Array, tie: Array, *, overwrite: bool = False
+    ) -> "Factor":
         """Factorise blockdiag(pivots) plus the Laplacian times diag(tie).
 
         ``pivots`` is (nodes, k, k), ``tie`` (k,), or (k, k) where rows are tied
         together. Raises LinAlgError where the sum is not positive definite.
         """
-        graph, k = self.graph, len(tie)
-        pivots = np.array(pivots)
-        links = np.zeros((self.n_edges, k, k))
+        graph, k, is_diagonal = self.graph, len(tie), tie.ndim == 1
+        pivots = pivots if overwrite else np.array(pivots)
+        slot, across = np.arange(self.n_edges), [each.across for each in self.levels]
+        given, count = np.arange(len(graph.weight)), self.n_edges
+        if is_diagonal:
+            slot, across = self._inner
+            first = self.levels[0].edges
+            given, count = np.setdiff1d(given, first), self.n_edges - len(first)
+        links, weight = np.zeros((count, k, k)), graph.weight[given]
         ends = np.concatenate([graph.first, graph.second])
         degree = np.bincount(ends, np.tile(graph.weight, 2), graph.n_nodes)
-        if tie.ndim == 1:
+        if is_diagonal:
             steps = np.arange(k)
             pivots[:, steps, steps] += np.outer(degree, tie)
-            links[: len(graph.weight), steps, steps] = -np.outer(graph.weight, tie)
+            links[slot[given][:, np.newaxis], steps, steps] = -np.outer(weight, tie)
         else:
             pivots += degree[:, np.newaxis, np.newaxis] * tie
-            links[: len(graph.weight)] = -graph.weight[:, np.newaxis, np.newaxis] * tie
-        half, gains = np.empty_like(links), np.empty_like(links)
+            links[slot[given]] = -weight[:, np.newaxis, np.newaxis] * tie
+        gains = np.empty((self.n_edges, k, k))
         inverses, halves = np.empty_like(pivots), np.empty_like(pivots)
-        place, least = np.empty(graph.n_nodes, dtype=np.intp), np.full(k, np.inf)
-        log_determinant = 0.0
-        for level in self.levels:
-            here = pivots[level.nodes]
-            roots = np.linalg.cholesky(here)
-            diagonals = np.diagonal(roots, axis1=1, axis2=2)
-            log_determinant += 2.0 * float(np.log(diagonals).sum())
-            least = np.minimum(least, np.min(diagonals, axis=0) ** 2)
-            # By triangular factors: explicit inverses lose what strong ties hold.
-            factors = np.linalg.inv(roots)
-            turned = factors.swapaxes(1, 2)
-            inverses[level.nodes], halves[level.nodes] = turned @ factors, factors
-            place[level.nodes] = np.arange(len(level.nodes))
-            own = place[level.own.index]
-            if level is self.levels[0] and tie.ndim == 1:  # links are diagonal still
-                links_here = np.diagonal(links[level.edges], axis1=1, axis2=2)
-                half[level.edges] = factors[own] * links_here[:, np.newaxis]
-                here = inverses[level.nodes][own] * links_here[:, np.newaxis]
-                gains[level.edges] = here
-                level.other.subtract(pivots, links_here[:, :, np.newaxis] * here)
+        least, log_determinant = np.full(k, np.inf), 0.0
+        for number, level in enumerate(self.levels):
+            for begin in range(0, len(level.nodes), PART):
+                nodes = level.nodes[begin : begin + PART]
+                roots = np.linalg.cholesky(pivots[nodes])
+                diagonals = np.diagonal(roots, axis1=1, axis2=2)
+                log_determinant += 2.0 * float(np.log(diagonals).sum())
+                least = np.minimum(least, np.min(diagonals, axis=0) ** 2)
+                # By triangular factors: explicit inverses lose what strong ties hold.
+                factors = np.linalg.inv(roots)
+                inverses[nodes] = factors.swapaxes(1, 2) @ factors
+                halves[nodes] = factors
+            own, edges = level.own.index, level.edges
+            if number == 0 and is_diagonal:
+                ties, half = -graph.weight[edges, np.newaxis] * tie, None
+                if len(level.left.index):
+                    half = halves[own] * ties[:, np.newaxis]
+                # A star needs no sums by node: blocks go to its middle in parts.
+                step = PART if level.other.is_one else max(len(edges), 1)
+                for begin in range(0, len(edges), step):
+                    part = slice(begin, begin + step)
+                    here = inverses[own[part]] * ties[part, np.newaxis]
+                    gains[edges[part]] = here
+                    here *= ties[part, :, np.newaxis]
+                    level.other.only(part).subtract(pivots, here)
             else:
-                half[level.edges] = here = factors[own] @ links[level.edges]
-                gains[level.edges] = turned[own] @ here
-                level.other.subtract(pivots, here.swapaxes(1, 2) @ here)
-            left, right = half[level.left.index], half[level.right.index]
-            level.across.subtract(links, left.swapaxes(1, 2) @ right)
+                half = halves[own] @ links[slot[edges]]
+                gains[edges] = halves[own].swapaxes(1, 2) @ half
+                level.other.subtract(pivots, half.swapaxes(1, 2) @ half)
+            if half is not None and len(level.left.index):
+                place = np.empty(self.n_edges, dtype=np.intp)
+                place[edges] = np.arange(len(edges))
+                left = half[place[level.left.index]].swapaxes(1, 2)
+                across[number].subtract(links, left @ half[place[level.right.index]])
         return Factor(self, inverses, halves, gains, log_determinant, least)
 
 

@@ -423,7 +423,7 @@ def _eliminate_classes(
         trial = pivots.copy()
         trial[:, steps, steps] += ridge
         try:
-            factor = order.factorise(trial, tie)
+            factor = order.factorise(trial, tie, overwrite=True)
             left = corner - factor.form(sides)
             root = np.linalg.cholesky(left + np.diag(least_shared))
             break
@@ -539,11 +539,17 @@ def _eliminate(
     hence H, is near singular.
     """
     d, m = model.shape
-    gram, centre = model.centred_blocks()
+    n_nodes = order.graph.n_nodes
+
+    def build() -> tuple[Array, Array]:
+        gram, centre = model.centred_blocks()
+        if prior.relation.nnz:
+            gram, extra = np.array(gram), gram.shape[1] - d
+            gram[:, extra:, extra:] += prior.relation.toarray()
+        return gram, centre
+
+    gram, centre = build()
     extra = gram.shape[1] - d
-    if prior.relation.nnz:
-        gram = np.array(gram)
-        gram[:, extra:, extra:] += prior.relation.toarray()
     ridge = least
     if extra:
         ridge = np.concatenate([[RIDGE * model.moments.weight.mean()], least])
@@ -562,18 +568,18 @@ def _eliminate(
     shared = extra + np.flatnonzero(common)
     own = np.setdiff1d(np.arange(d + extra), shared)
     tie = tie[own] if tie.ndim == 1 else tie[np.ix_(own, own)]
-    pivots = np.zeros((order.graph.n_nodes, len(own), len(own)))
-    pivots[:m] = gram[:, own[:, np.newaxis], own]
-    border = np.zeros((order.graph.n_nodes, len(own), len(shared)))
+    border = np.zeros((n_nodes, len(own), len(shared)))
     border[:m] = gram[:, own[:, np.newaxis], shared]
     block = gram[:, shared[:, np.newaxis], shared]
     corner = block.sum(axis=0) * (m / len(block))
     steps = np.arange(len(own))
     while True:
-        trial = pivots.copy()
-        trial[:, steps, steps] += ridge[own]
+        pivots = np.zeros((n_nodes, len(own), len(own)))
+        pivots[:m] = gram[:, own[:, np.newaxis], own] if len(shared) else gram
+        pivots[:, steps, steps] += ridge[own]
+        del gram  # as large as the data; blocks of pivots become those of the factor
         try:
-            factor = order.factorise(trial, tie)
+            factor = order.factorise(pivots, tie, overwrite=True)
             left = corner - factor.form(border)
             left += m * np.diag(ridge[shared])
             root = np.linalg.cholesky(left)
@@ -582,10 +588,12 @@ def _eliminate(
             ridge = 100.0 * ridge
             if np.all(ridge > 1e-2 * scale):
                 return None
+            gram, _ = build()
+    del pivots
     inner = own[extra:] - extra
 
     def solve(rest: Array) -> Array:
-        padded = np.zeros((len(pivots), len(own), 1))
+        padded = np.zeros((n_nodes, len(own), 1))
         padded[:m, extra:, 0] = rest[inner].T
         found = factor.solve(padded)
         out = np.empty_like(rest)

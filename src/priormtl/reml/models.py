@@ -590,7 +590,7 @@ class GraphModel:
             tie = 1.0 / theta[varying]
             pivots = self.gram[:, varying[:, np.newaxis], varying]
             pivots[:, np.arange(n), np.arange(n)] += np.outer(self.grounded.weight, tie)
-            factor = self.order.factorise(pivots, tie)
+            factor = self.order.factorise(pivots, tie, overwrite=True)
             value = factor.log_determinant - n * self.spanning
             value -= len(self.grounded.nodes) * float(np.log(tie).sum())
             border = self.gram[:, varying]
