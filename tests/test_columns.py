@@ -408,7 +408,6 @@ def test_codes_may_have_words_among_them_and_measurements_may_not():
         "4o": rng.integers(18, 80, 200),
         "retired": rng.integers(18, 80, 200),
         "12 kg": rng.integers(1000, 9999, 200),
-        "<0.1": rng.normal(size=200).round(2),
     }.items():
         column = np.append(values.astype(str)[1:], wrong)
         with pytest.raises(ValueError, match=f"'x' must hold numbers: got .{wrong[0]}"):
@@ -462,6 +461,52 @@ def test_numbers_as_people_write_them(library, form):
         assert np.array_equal(again.encode(part), known)
     with pytest.raises(ValueError, match=r"'x' must hold numbers in .*as in fit"):
         again.encode(build(library, {"t": [0], "x": ["12 lb"]}))
+
+
+READINGS = {  # texts and their numbers, and the form of 44 others
+    "limits": ("<5 >=90 ≤3 12+", (5, 90, 3, 12), "{}.5", lambda k: k + 0.5),
+    "accounts": ("($12.5) \u2212$3.5 $7", (-12.5, -3.5, 7), "${}", lambda k: k),
+    "spaces": ("1\u202f234 5'678", (1234, 5678), "{}.5", lambda k: k + 0.5),
+    "money": ("USD12.5 USD1,200 -USD3", (12.5, 1200, -3), "USD {}", lambda k: k),
+    "gaps": ("n/a - ? #DIV/0!", 4 * (None,), "{}.5", lambda k: k + 0.5),
+    "minutes": ("59:30 0:01 n/a", (3570, 1, None), "{}:07", lambda k: 60 * k + 7),
+    "hours": ("1:02:59 31:00:01", (3779, 111601), "{}:00:00", lambda k: 3600 * k),
+    "parts": ("2h15m 45m 1day3min", (8100, 2700, 86580), "{}h", lambda k: 3600 * k),
+    "dates": ("unknown 0000-00-00", (None, None), "", None),
+}
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+@pytest.mark.parametrize("name", READINGS)
+@pytest.mark.filterwarnings("ignore:column 'x' holds limits:UserWarning")
+def test_other_forms_of_numbers_durations_and_gaps(library, name):
+    first, known, form, number = READINGS[name]
+    others = [7 * k % 60 + 1 for k in range(44)]
+    texts = [*first.split(" "), *(form.format(k) for k in others)]
+    if number is None:
+        since = dt.date(2021, 1, 1)
+        days = [since + dt.timedelta(11 * k) for k in others]
+        texts, plain = [*first.split(" "), *map(str, days)], [*known, *days]
+    else:
+        plain = [*known, *map(number, others)]
+        if name in ("minutes", "hours", "parts"):
+            plain = [None if k is None else dt.timedelta(seconds=k) for k in plain]
+    task = np.arange(len(texts)) % 3
+    twin = TableFeatures("t").fit(build(library, {"t": task, "x": plain}))
+    read = TableFeatures("t").fit(build(library, {"t": task, "x": texts}))
+    again = Design.from_plain(read.design_.to_plain())
+    for rows in (slice(None), slice(0, 1), slice(-1, None)):
+        part = build(library, {"t": task[rows], "x": texts[rows]})
+        same = build(library, {"t": task, "x": plain})
+        assert np.allclose(again.encode(part), twin.transform(same).X[rows], atol=1e-12)
+
+
+def test_texts_that_are_no_durations_or_limits_stay_text():
+    task = np.arange(60) % 3
+    for one in ("2:75", "45 minutes ago", "<b>", "3-5", "5/3", "1 h h"):
+        texts = [one, *(f"{k % 20}h 3m" for k in range(59))]
+        design = TableFeatures("t").fit(pd.DataFrame({"t": task, "x": texts})).design_
+        assert not any("~" in name for name in design.names)
 
 
 @pytest.mark.parametrize("form", ["{:.2f}", "{:,.2f}"])

@@ -10,9 +10,10 @@ All ways in (pandas, polars, pyarrow, files) read a column by the same rules:
 - text in which every value is a date, a timestamp or a time of day is read as such:
   ISO text as in CSV files, and what people write, such as 31.12.2024, Dec 2024 or
   2024 Q4 (``FORMATS``);
+- text in which every value is a duration such as 2h 15m or 36:15 is read as such;
 - text that is numbers, all in the same unit if they have one, such as 12.5 kg, $1,234
-  or 7 % (``AMOUNT``), is numbers; one or two marks such as "." or NA among them stand
-  for missing values (``MARK``);
+  or 7 % (``AMOUNT``), is numbers; limits such as <5 are the number (``LIMIT``);
+- marks such as "." or NA among dates and numbers stand for missing values (``MARK``);
 - other text, and what is declared as categories, is text.
 
 Columns of objects are judged by their values. Values of other types (lists, bytes, ...)
@@ -68,10 +69,23 @@ SHORT_DATE = (
 )
 DECIMAL = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+(\.\d{3})*(,\d+)?\s*")
+CURRENCY = r"[$€£¥₹]|USD ?|EUR ?|GBP ?|CHF ?|JPY ?|CNY ?|INR ?|AUD ?|CAD ?"
 AMOUNT = re.compile(
-    r"\s*([-+]?) ?([$€£¥₹]?) ?"  # sign, and money
+    rf"\s*([-+]?) ?({CURRENCY}|) ?"  # sign, and money
     r"((?:0|[1-9]\d{0,2}(?:,\d{3})+|[1-9]\d*)(?:\.\d*)?|\.\d+)"
     r"\s*((?:[^\W\d_]|[%$€£¥₹°])[^\d,;:()<>+-]{0,11}?)?\s*"  # unit
+)
+# Limits of what was measured, which are read as the number itself, and numbers below
+# zero as in accounts.
+LIMIT = re.compile(r"\s*(?:[<>]=?|[≤≥]) ?(?=[-+.\d$€£¥₹])(.*)|(.*\d)\+\s*")
+ACCOUNT = re.compile(rf"\s*\(((?:{CURRENCY}|)[\d.,]*\d[\d.,]*)\)\s*")
+SIGNS = str.maketrans({"\u2212": "-", "\u00a0": " ", "\u202f": " ", "\u2009": " "})
+# Durations: hours, minutes and seconds with colons, or with their names.
+COLONS = re.compile(r"\s*(\d+):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?\s*")
+NAMED_PARTS = re.compile(
+    r"\s*(?:(\d+) ?d(?:ays?)?,? ?)?(?:(\d+) ?h(?:(?:ou)?rs?)?,? ?)?"
+    r"(?:(\d+) ?m(?:in(?:ute)?s?)?,? ?)?(?:(\d+) ?s(?:ec(?:ond)?s?)?)?\s*",
+    re.IGNORECASE,
 )
 FEWEST_MONTHS = 4  # different numbers such as 202401 that are taken for months
 NUMBER_TYPES = (bool, int, float, Decimal, np.bool_, np.integer, np.floating)
@@ -91,7 +105,7 @@ class Cells(NamedTuple):
 
     kind: str
     values: NDArray[Any]  # (n,) numbers, or codes of texts; NaN or −1: missing
-    texts: tuple[str, ...] = ()  # sorted; of numbers, the marks of missing values
+    texts: tuple[str, ...] = ()  # sorted; of others, the marks of missing values
     is_declared: bool = False  # whether its type says that it holds categories
     unit: str = ""  # of numbers that were text
 
@@ -232,15 +246,52 @@ def _days_of_time(value: time) -> float:
 
 
 def parse_dates(cells: Cells, wanted: str | None = None) -> Cells:
-    """Dates or times of day, if all texts are; else the same cells.
+    """Dates, times of day or durations, if all texts are; else the same cells.
 
-    ``wanted`` is the kind of the column in training, if it was read before.
+    Marks of missing values may be among them. ``wanted`` is the kind of the column in
+    training, if it was read before.
     """
-    blank = cells.texts[:1] == ("",)  # a gap among dates
-    kind, days = read_dates(cells.texts[blank:], wanted)
-    if kind == TEXTS:
+    known = [text for text in cells.texts if not NO_DATE.fullmatch(text)]
+    if not known and wanted not in (None, NUMBERS):
+        return Cells(wanted, np.full(len(cells.values), np.nan))
+    kind, days = read_dates(known, wanted)
+    if kind == TEXTS or (kind == TIMES and wanted == DURATIONS):
+        kind, days = DURATIONS, read_durations(known, wanted)
+    if not len(days):
         return cells
-    return _replace_texts(cells, kind, [*[np.nan] * blank, *days])
+    read = dict(zip(known, days, strict=True))
+    found = [read.get(text, np.nan) for text in cells.texts]
+    marks = tuple(text for text in cells.texts if text and text not in read)
+    return _replace_texts(cells, kind, found)._replace(texts=marks)
+
+
+def read_durations(texts: Sequence[str], wanted: str | None = None) -> list[float]:
+    """Days of durations such as 36:15, 1:02:59 or 2h 15m; none if one is not.
+
+    Two numbers are minutes and seconds.
+    """
+    colons = [COLONS.fullmatch(text) for text in texts]
+    if None not in colons:
+        parts = [match.groups() for match in colons if match is not None]
+        return [
+            (
+                60.0 * int(a) + float(b)
+                if c is None
+                else 3600.0 * int(a) + 60.0 * int(b) + float(c)
+            )
+            / DAY
+            for a, b, c in parts
+        ]
+    named = [match.groups("0") for match in map(NAMED_PARTS.fullmatch, texts) if match]
+    # Of a single unit they are numbers with this unit.
+    several = wanted == DURATIONS or any(
+        sum(part != "0" for part in parts) > 1 for parts in named
+    )
+    if len(named) < len(texts) or not several or "" in map(str.strip, texts):
+        return []
+    return [
+        int(d) + (3600 * int(h) + 60 * int(m) + int(s)) / DAY for d, h, m, s in named
+    ]
 
 
 def read_dates(
@@ -401,17 +452,33 @@ def read_amounts(texts: Sequence[str]) -> tuple[str, dict[str, float]]:
     Numbers that are not plain must all have the same unit, or none: "12 kg" among plain
     numbers is no number.
     """
-    matches = {text: AMOUNT.fullmatch(text) for text in texts}
+    plain = {text: _plain_number(text) for text in texts}
+    matches = {text: AMOUNT.fullmatch(plain[text]) for text in texts}
     amounts = {text: match.groups("") for text, match in matches.items() if match}
-    units = {money + unit.strip() for _, money, _, unit in amounts.values()}
+    units = {money.strip() + unit.strip() for _, money, _, unit in amounts.values()}
     if len(units) == 1 and units != {"e"}:
         numbers = {
             text: float(sign + number.replace(",", ""))
             for text, (sign, _, number, _) in amounts.items()
         }
-        if units != {""} or any("," in text for text in numbers):
+        if units != {""} or any("," in plain[text] for text in numbers):
             return units.pop(), numbers
-    return "", {text: float(text) for text in texts if DECIMAL.fullmatch(text)}
+    return "", {
+        text: float(plain[text]) for text in texts if DECIMAL.fullmatch(plain[text])
+    }
+
+
+def _plain_number(text: str) -> str:
+    """A number with a plain minus sign, with commas between thousands, at its limit."""
+    text = re.sub(r"(?<=\d)[ '’](?=\d{3}(?!\d))", ",", text.translate(SIGNS))
+    if match := LIMIT.fullmatch(text):
+        return match[1] or match[2]
+    return f"-{match[1]}" if (match := ACCOUNT.fullmatch(text)) else text
+
+
+def find_limit(texts: Iterable[str]) -> str:
+    """The first text that is a limit, such as <5; or none."""
+    return next((text for text in texts if LIMIT.fullmatch(text)), "")
 
 
 def _replace_texts(cells: Cells, kind: str, numbers: Sequence[float]) -> Cells:
@@ -427,8 +494,9 @@ def holds_measurements(cells: Cells) -> bool:
         return False
     if marks:
         counts, most_marks = count_texts(cells), 2
-        few = len(marks) <= most_marks and 2 * counts[marks].sum() <= counts.sum()
-        plain = all(MARK.fullmatch(texts[j]) for j in marks)
+        unsure = [j for j in marks if not MISSING.fullmatch(texts[j])]
+        few = len(unsure) <= most_marks and 2 * counts[unsure].sum() <= counts.sum()
+        plain = all(MARK.fullmatch(texts[j]) for j in unsure)
         return few and plain and not _are_codes(texts, marks, counts)
     years = all(len(text) == 4 and "1800" <= text <= "2100" for text in texts)
     return years or not all(text.strip().isdecimal() for text in texts)
@@ -438,12 +506,16 @@ def holds_measurements(cells: Cells) -> bool:
 
 FEWEST_NUMBERS = 8  # fewer distinct numbers may well be names of categories
 NUMBER = re.compile(r"\s*[-+]?(\d+[.,]?\d*|[.,]\d+)([eE][-+]?\d+)?\s*")
-# What stands for a missing number: signs such as "." and "?", one or two letters, as T
-# for a trace of rain, or a word. Longer words and misspelled numbers are errors.
-MARK = re.compile(
-    r"[\W_]*([^\W\d_]{1,2}|n[/.]a\.?|nan|nil|null|none|missing|unknown|trace)?[\W_]*",
+# What stands for a missing number: signs such as "." and "?" or a word; and, unless
+# they are many, one or two letters, as T for a trace of rain. Longer words and
+# misspelled numbers are errors.
+MISSING = re.compile(
+    r"[\W_]*(n[/.]?a\.?|nan|nil|null|none|missing|unknown|not available|not applicable"
+    r"|trace|div/0|value|ref)?[\W_]*",
     re.IGNORECASE,
 )
+MARK = re.compile(rf"{MISSING.pattern}|[\W_]*[^\W\d_]{{1,2}}[\W_]*", re.IGNORECASE)
+NO_DATE = re.compile(rf"{MISSING.pattern}|0{{4}}-00-00(?: 00:00:00)?", re.IGNORECASE)
 
 
 class StrayTextError(ValueError):

@@ -19,6 +19,7 @@ from priormtl.design.columns import (
     Cells,
     StrayTextError,
     count_texts,
+    find_limit,
     holds_measurements,
     parse_months,
     parse_numbers,
@@ -100,6 +101,10 @@ def learn_table(
             continue
         cells = read_cells(frame.get_column(name))
         if holds_measurements(cells):
+            if limit := find_limit(cells.texts):
+                _warn(
+                    f"column {name!r} holds limits such as {limit!r}, read as numbers."
+                )
             cells = parse_numbers(cells)
         cells = parse_months(cells)
         if name in factors:

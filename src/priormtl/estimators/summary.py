@@ -21,6 +21,7 @@ from priormtl.design import (
     build_frame,
     find_frame_library,
 )
+from priormtl.design.columns import NUMBERS
 from priormtl.estimators.statements import StatementSummary, read_statements
 from priormtl.fitted import Certificate, Fitted, Search
 from priormtl.rendering import (
@@ -421,10 +422,15 @@ def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
     unused = set() if model is None else set(model.left_out)
     used = {one.column for one in _crossed(fitted)}
     words, marks = dict[str, list[str]](), dict[str, str]()
+    kinds = dict[str, str]()
     for term, places in design.columns:
         own = words.setdefault(term.source, [])
+        if isinstance(term, Line | Curve) and term.reads != NUMBERS:
+            kinds[term.source] = f" ({term.reads})"
         if isinstance(term, Line):
             own.append("straight line")
+            if term.unit:
+                kinds[term.source] = f" (in {term.unit})"
         elif isinstance(term, Categories):
             n = len(term.values)
             own.append(f"{n:,} categories" if n > 1 else "1 category")
@@ -444,7 +450,7 @@ def _columns(fitted: Fitted) -> Iterator[ColumnSummary]:
         elif isinstance(term, Gap) and term.marks:
             marks[term.source] = WITH_GAPS + join_words(map(repr, term.marks))
     for column, own in words.items():
-        became = join_words(own) or "nothing"
+        became = (join_words(own) or "nothing") + kinds.get(column, "")
         yield ColumnSummary(column, became + marks.get(column, ""))
     for column, reason in design.left_out.items():
         if column not in words:

@@ -244,8 +244,9 @@ class TableFeatures(TransformerMixin, BaseEstimator):
 
     Numbers, booleans, dates, durations and times of day (all three in days) become
     one feature, followed by the wiggles of their curve; see :class:`SplineFeatures`.
-    Text in which all values are dates or times is read as these, and text such as
-    "1,234", "$5" or "12 kg", all in one unit, as numbers. Dates are followed
+    Text in which all values are dates, times or durations ("2h 15m", "36:15") is read
+    as these, and text such as "1,234", "$5" or "12 kg", all in one unit, as numbers;
+    "<5" is 5, with a warning. Marks such as "n/a" are gaps. Dates are followed
     by the wiggles of "when hour of day", "when day of week" and "when day of year".
     Each category of a text column becomes a feature such as "colour=red". Columns with
     gaps have an indicator such as "age missing". Text columns in which most values
