@@ -156,8 +156,8 @@ scikit-learn, celer, skglm and adelie on each shape, and {peers[1]:g} times in t
 geometric mean.
 - **Separate rows.** Against adelie on a sparse block design, prepared beforehand, \
 the smallest ratio is {adelie[0]:g} and the geometric mean {adelie[1]:g} at these \
-gaps; at a gap of $10^{{-4}}$ the smallest is {min(coarse):g}. Plain FISTA on Gram matrices \
-takes {min(gram):.1f} to {max(gram):.1f} times as long on small problems.
+gaps; at a gap of $10^{{-4}}$ the smallest is {min(coarse):g}. Plain FISTA on Gram \
+matrices takes {min(gram):.1f} to {max(gram):.1f} times as long on small problems.
 - **Mixed models.** On synthetic groups with random slopes, searches over 15 \
 candidates take at most 1/{searches:.0f} of the time of `MixedLM` of statsmodels with \
 random slopes, with mean errors at most {worst:.2f} % larger. On the School data, such \
@@ -165,8 +165,8 @@ a search takes {school:.1f} times as long as `MixedLM` with random intercepts on
 and its error is {-float(gain.split()[0]):.1f} % smaller.
 - **Real tables.** On fifteen public grouped tables, the error of `tabular_model` \
 without further settings on rows left out at random is on average {mean:.2f} times \
-that of the best of up to eighteen usual methods, chosen on the test rows for each table. \
-The worst ratio is {_said(tables, "four fifths: worst")[0]:.2f}. For LightGBM \
+that of the best of up to eighteen usual methods, chosen on the test rows for each \
+table. The worst ratio is {_said(tables, "four fifths: worst")[0]:.2f}. For LightGBM \
 [@ke2017] alone, these ratios are {float(boosted[0]):.2f} and {float(boosted[1]):.2f}. \
 These tables were available during development, and much of the gain comes from tables \
 whose tasks are measured repeatedly in time. On 26 further tables, against ridge \

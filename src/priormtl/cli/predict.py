@@ -204,8 +204,9 @@ def report(request: ReportRequest) -> None:
     elif plain is not None:
         raise ValueError("--without compares errors on --data. Give --data.")
     named = None if data is None else data.name
-    options = {"without": plain, "title": request.title, "source": named}
-    made = build_report(fitted, **rows, **options)
+    made = build_report(
+        fitted, **rows, without=plain, title=request.title, source=named
+    )
     made.save(out, coefficients=request.coefficients)
     findings = json.loads(made.to_json())["findings"]
     if request.as_json:

@@ -390,8 +390,10 @@ class Contrast(NamedTuple):
         low, high = quotient - half, quotient + half
         if classify:
             return cls("share of wrong classes", float(loss.mean()), mean, low, high, n)
-        roots = np.sqrt(np.maximum([loss.mean(), mean, low, high], 0.0)).tolist()
-        return cls("root mean squared error", *roots, n)
+        error, base, low, high = np.sqrt(
+            np.maximum([loss.mean(), mean, low, high], 0.0)
+        ).tolist()
+        return cls("root mean squared error", error, base, low, high, n)
 
 
 def _class_codes(fitted: FittedModel, y: object, n: int) -> Index:
