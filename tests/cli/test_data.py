@@ -165,7 +165,7 @@ def test_the_example_is_said_to_be_simulated_and_names_the_next_commands(tmp_pat
     said = run("data", "example", "--to", tmp_path).output
     assert "Simulated patients" in said
     assert f"--prior {tmp_path / FILES[2]}" in said
-    assert said.count("  priormtl ") == 4
+    assert said.count("  priormtl ") == 3
 
 
 def test_files_that_are_there_stay(tmp_path):
