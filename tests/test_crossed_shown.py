@@ -303,7 +303,7 @@ def test_classifiers_with_crossed_factors_are_audited():
     given = {"task": "school", "feature_prior": prior, "fit_intercept": "tied"}
     model = MultiTaskClassifier(0.5, crossed="teacher", **given).fit(table, y)
     kinds = {one.kind for one in audit_prior(model, table, y).relations}
-    assert kinds == {"feature", "task"}
+    assert kinds == {"feature"}
 
 
 def test_what_is_not_offered_with_crossed_factors_says_so():
