@@ -4,17 +4,19 @@
 long double, written down from the documentation alone; `polish` lowers it from a given
 point by Newton's method. `judge` fits the problem and names what is wrong.
 
-``python tests/long_double.py 4000`` judges as many and prints a summary;
-``python tests/long_double.py families 4000`` those of counts and amounts, ``classes``
-those of several classes.
+``python tests/long_double.py 4000 --jobs 8`` judges as many in eight processes and
+prints a summary; with ``--kind families`` counts and amounts, with ``--kind classes``
+several classes.
 """
 
+import argparse
 import copy
 import signal
 import sys
 import time
 import warnings
 from collections import Counter
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -23,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
 from priormtl import (
     FeaturePrior,
@@ -766,38 +769,49 @@ def limited(seconds):
         signal.setitimer(signal.ITIMER_PROF, 0)
 
 
-def main(count, first=0, *, drawn=draw):
-    """Judge ``count`` cases; print what is wrong, and a summary."""
-    kinds = Counter()
-    for seed in range(first, first + count):
-        begin = time.process_time()
-        try:
-            with limited(MOST_SECONDS):
-                verdict = judge(drawn(seed))
-        except TimeoutError:
-            verdict = Verdict(("beyond 30 s",))
-        except Exception as error:  # any is a fault of the fit
-            verdict = Verdict((f"exception {type(error).__name__}: {error}",))
-        seconds = time.process_time() - begin
-        kinds.update(fault.split()[0] for fault in verdict.faults)
-        kinds["warnings"] += verdict.warned
-        tol = drawn(seed).settings["tol"]
-        needless = verdict.warned and verdict.true_gap <= tol
-        # Tolerances below the rounding errors of the data are out of reach.
-        hidden = needless and verdict.true_gap + verdict.noise > tol
-        kinds["hidden" if hidden else "needless"] += needless
-        if verdict.faults or needless or seconds > MOST_SECONDS / 3:
-            print(  # noqa: T201
-                f"{seed}: {verdict} ({seconds:.1f} s)", flush=True
-            )
-    print(f"{count} problems from seed {first}:", dict(kinds))  # noqa: T201
-    return sum(kinds.values()) - sum(
-        kinds[k] for k in ("warnings", "needless", "hidden")
-    )
+def judge_seed(seed, kind):
+    """Seed, verdict, processor's seconds, and the tolerance that was asked for."""
+    case, begin = KINDS[kind](seed), time.process_time()
+    try:
+        with limited(MOST_SECONDS), threadpool_limits(1):
+            verdict = judge(case)
+    except TimeoutError:
+        verdict = Verdict(("beyond 30 s",))
+    except Exception as error:  # any is a fault of the fit
+        verdict = Verdict((f"exception {type(error).__name__}: {error}",))
+    return seed, verdict, time.process_time() - begin, case.settings["tol"]
 
+
+def main(count, first=0, kind="plain", jobs=1):
+    """Judge ``count`` cases; print what is wrong, and a summary. True without fault."""
+    found, seconds = Counter(), []
+    with ProcessPoolExecutor(jobs) as pool:
+        seeds = range(first, first + count)
+        for seed, verdict, taken, tol in pool.map(
+            partial(judge_seed, kind=kind), seeds
+        ):
+            found.update(fault.split()[0] for fault in verdict.faults)
+            found["warnings"] += verdict.warned
+            needless = verdict.warned and verdict.true_gap <= tol
+            # Tolerances below the rounding errors of the data are out of reach.
+            hidden = needless and verdict.true_gap + verdict.noise > tol
+            found["hidden" if hidden else "needless"] += needless
+            seconds.append(taken)
+            if verdict.faults or needless or taken > MOST_SECONDS / 3:
+                print(f"{kind} {seed}: {verdict} ({taken:.1f} s)", flush=True)  # noqa: T201
+    print(  # noqa: T201
+        f"{count} {kind} problems from seed {first}: {dict(found)}; "
+        f"{np.mean(seconds):.2f} s in the mean, {np.max(seconds):.1f} s at most"
+    )
+    return not set(found) - {"warnings", "needless", "hidden"}
+
+
+KINDS = {"plain": draw, "families": draw_family, "classes": draw_classes}
 
 if __name__ == "__main__":
-    kinds = {"families": draw_family, "classes": draw_classes}
-    numbers = [int(one) for one in sys.argv[1:] if one not in kinds]
-    drawn = [kinds[one] for one in sys.argv[1:] if one in kinds] or [draw]
-    sys.exit(main(*numbers, drawn=drawn[0]) > 0)
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
+    parser.add_argument("count", type=int)
+    parser.add_argument("first", type=int, nargs="?", default=0)
+    parser.add_argument("--kind", choices=KINDS, default="plain")
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
+    sys.exit(not main(**vars(parser.parse_args())))
