@@ -54,8 +54,10 @@ class Trees(NamedTuple):
         """Sum over trees for each row of X (n, d)."""
         from priormtl.solvers.kernels.boosting import add_trees  # noqa: PLC0415
 
-        sums = np.full(len(X), self.base)
-        add_trees(X, *self[1:], sums)
+        sums, few = np.full(len(X), self.base), 256  # rows that stay in the cache
+        for start in range(0, len(X), few):
+            part = slice(start, start + few)
+            add_trees(X[part], *self[1:], sums[part])
         return sums
 
     def fits(self, d: int) -> bool:

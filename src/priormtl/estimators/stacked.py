@@ -350,13 +350,18 @@ class StackedRegressor(RegressorMixin, _Stacked):
         assert held_out.scores is not None
         own, shared = (part.copy() for part in held_out.scores)
         matrix = _without_unseen(self._matrix(X), held_out)
-        nobody = matrix.copy()
-        nobody[:, -1] = np.nan  # a task that was not seen
-        offset = 0.0 if X.offset is None else X.offset
+        offset = np.zeros(len(y)) if X.offset is None else X.offset
         for k, one in enumerate(trees):
-            for columns, score in ((matrix, own[k]), (nobody, shared[k])):
-                seen = np.column_stack([columns, score - offset])
-                np.add(score, w * (one.predict(seen) + offset - score), out=score)
+            scores = own[k] - offset
+            boosted = one.predict(np.column_stack([matrix, scores]))
+            own[k] += w * (boosted - scores)
+            # Rows of the fold as if their tasks had not been seen; of others nobody
+            # asks.
+            rows = held_out.folds == k
+            scores, unseen = shared[k, rows] - offset[rows], matrix[rows]
+            unseen[:, -1] = np.nan
+            boosted = one.predict(np.column_stack([unseen, scores]))
+            shared[k, rows] += w * (boosted - scores)
         # Folds of another question than that of the search are not ordered by time.
         time = X.time if held_out is fitted.held_out else None
         table = Table(X.X, y, codes, tuple(fitted.labels), weight, None, time=time)

@@ -23,20 +23,19 @@ def add_trees(
 ) -> None:
     """Add the sum over trees for each row of X (n, d) to ``out`` (n,).
 
-    See ``trees.Trees``: the left child of a node is the next one.
+    See ``trees.Trees``: the left child of a node is the next one. A tree is read for
+    all rows of ``out`` in turn, so that it and these stay in the cache.
     """
-    for i in range(len(X)):
-        total = 0.0
-        for root in roots:
+    for root in roots:
+        for i in range(len(X)):
             node = root
             while feature[node] >= 0:
                 value = X[i, feature[node]]
-                if value <= number[node] or (isnan(value) and missing_left[node]):
-                    node += 1
-                else:
-                    node = right[node]
-            total += number[node]
-        out[i] += total
+                goes_right = (value > number[node]) | (
+                    isnan(value) & (missing_left[node] == 0)
+                )
+                node = right[node] if goes_right else node + 1
+            out[i] += number[node]
 
 
 @in_place
