@@ -48,9 +48,9 @@ def update_fitted(
     known = np.zeros(n) if read.offset is None else read.offset
     if crossed is not None and fitted.crossed is not None:
         known = known + crossed.forward(fitted.crossed.effects)
-    codes, tasks = encode_labels(labels, n)
-    place = {label: i for i, label in enumerate(fitted.labels)}
-    plain = [t.item() if isinstance(t, np.generic) else t for t in tasks]
+    codes, present = encode_labels(labels, n)
+    place = dict(zip(fitted.labels, range(len(fitted.tasks)), strict=True))
+    plain = [t.item() if isinstance(t, np.generic) else t for t in present]
     new = [label for label in plain if label not in place]
     place |= {label: len(fitted.tasks) + k for k, label in enumerate(new)}
     positions = np.array([place[label] for label in plain], dtype=np.intp)[codes]
@@ -75,9 +75,10 @@ def update_fitted(
     for i in variances:
         coef[i], intercept[i] = given.coefficients(i)
     added = np.bincount(positions, weight, m)
+    tasks = [fitted.tasks, task_array(tuple(new))] if new else [fitted.tasks]
     grown = replace(
         fitted,
-        tasks=task_array((*fitted.labels, *new)),
+        tasks=np.concatenate(tasks),
         coef=coef,
         intercept=intercept,
         conditional=given,
