@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import betainc, digamma, gammaln, xlogy
-from scipy.stats import nbinom
 
 from priormtl._arrays import Array
 from priormtl.losses.family import Family, bounded_exp
@@ -67,6 +66,8 @@ class Counts(Family):
         return below, np.asarray(betainc(r, np.floor(y) + 1.0, share))
 
     def quantile(self, eta: Array, level: Array, noise: float) -> Array:
+        from scipy.stats import nbinom  # noqa: PLC0415  (slow to import)
+
         r = 1.0 / noise
         return np.asarray(nbinom.ppf(level, r, r / (r + self.mean(eta))))
 
