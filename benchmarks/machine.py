@@ -5,9 +5,10 @@ import hashlib
 import os
 import platform
 import subprocess
-from collections.abc import Iterable
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+from typing import NamedTuple
 
 from threadpoolctl import threadpool_info
 
@@ -54,23 +55,72 @@ def describe_commit() -> str:
     return f"{commit}{'+' if changed else ''}"
 
 
-def describe_code(rooms: Iterable[str]) -> str:
-    """Digest of the lines of these folders and modules, without what only explains."""
-    found = hashlib.sha256()
-    for room in rooms:
+class Code(NamedTuple):
+    """What a page measures: folders and modules of the library, without some."""
+
+    rooms: tuple[str, ...]
+    without: tuple[str, ...] = ()
+
+
+def describe_code(code: Code) -> str:
+    """Digest of what these modules do: the same after moves and new explanations."""
+    found: list[str] = []
+    aside = {SOURCE / f"{name}.py" for name in code.without}
+    for room in code.rooms:
         home = SOURCE / room
-        files = sorted(home.rglob("*.py")) if home.is_dir() else [SOURCE / f"{room}.py"]
-        for file in files:
-            text = file.read_text("utf-8")
-            lines = [line.strip() for line in text.splitlines()]
-            for node in ast.walk(ast.parse(text)):
-                match node:
-                    case ast.Expr(value=ast.Constant(value=str())):
-                        docstring = slice(node.lineno - 1, node.end_lineno)
-                        lines[docstring] = [""] * len(lines[docstring])
-            code = [line for line in lines if line and not line.startswith("#")]
-            found.update("\n".join([file.name, *code]).encode())
-    return found.hexdigest()[:16]
+        files = home.rglob("*.py") if home.is_dir() else [SOURCE / f"{room}.py"]
+        for file in sorted({*files} - aside):
+            found += _list_statements(file.read_text("utf-8"))
+    return hashlib.sha256("\n".join(sorted(found)).encode()).hexdigest()[:16]
+
+
+@cache
+def _list_statements(text: str) -> tuple[str, ...]:
+    tree = _Meaning().visit(ast.parse(text))
+    return tuple(_spell(node) for node in tree.body)
+
+
+class _Meaning(ast.NodeTransformer):
+    """Leave out what changes no figure: texts, types, imports, what errors say."""
+
+    def visit_Expr(self, node: ast.Expr) -> ast.Expr | None:
+        match node.value:
+            case ast.Constant(value=str()):
+                return None
+        return node
+
+    def visit_Import(self, node: ast.Import) -> None: ...
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None: ...
+
+    def visit_arg(self, node: ast.arg) -> ast.arg:
+        return ast.arg(node.arg)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.Assign | ast.Expr:
+        if node.value is None:
+            return ast.Expr(node.target)
+        return self.generic_visit(ast.Assign([node.target], node.value))
+
+    def visit_Raise(self, node: ast.Raise) -> ast.Raise:
+        match node.exc:
+            case ast.Call(func=kind):
+                return ast.Raise(kind)
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
+        node.returns = None
+        return self.generic_visit(node)
+
+
+def _spell(value: object) -> str:
+    """Spell a node in the same way in every version of Python."""
+    if isinstance(value, list):
+        return f"[{','.join(map(_spell, value))}]"
+    if not isinstance(value, ast.AST):
+        return repr(value)
+    parts = ((name, getattr(value, name, None)) for name in value._fields)
+    told = (f"{k}={_spell(v)}" for k, v in parts if v is not None and v != [])
+    return f"{type(value).__name__}({','.join(told)})"
 
 
 def load_average() -> str:

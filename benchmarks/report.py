@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.figure import Figure
 
-from benchmarks.machine import describe_code, describe_commit
+from benchmarks.machine import Code, describe_code, describe_commit
 from benchmarks.timing import Seconds
 
 FOLDER = Path(__file__).parents[1] / "docs" / "benchmarks"
@@ -20,7 +20,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#5
 mpl.rcParams["svg.hashsalt"] = "priormtl"  # same figures, same bytes
 
 Series = Mapping[str, tuple[Sequence[float], Sequence[float]]]
-Rooms = Mapping[str, Sequence[str]]  # packages that each page measures
+Rooms = Mapping[str, Code]  # what each page measures
 
 
 @dataclass(frozen=True)
@@ -173,11 +173,11 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def note_run(name: str, rooms: Sequence[str]) -> None:
+def note_run(name: str, code: Code) -> None:
     """Keep with which code a page of its own was measured, for the index."""
     path = FOLDER / "runs.json"
     runs = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    runs[name] = {"commit": describe_commit(), "code": describe_code(rooms)}
+    runs[name] = {"commit": describe_commit(), "code": describe_code(code)}
     path.write_text(json.dumps(runs, indent=1, sort_keys=True) + "\n", "utf-8")
 
 
@@ -189,27 +189,28 @@ def write_index(workloads: Rooms, pages: Rooms) -> None:
 def render_index(workloads: Rooms, pages: Rooms) -> str:
     """All goals, and whether the code has changed since they were measured."""
     rows = []
-    for name, rooms in workloads.items():
+    for name, code in workloads.items():
         path = FOLDER / f"{name}.json"
         if path.is_file():
             facts = json.loads(path.read_text(encoding="utf-8"))
-            rows += _index_rows(name, facts, describe_code(rooms))
+            rows += _index_rows(name, facts, describe_code(code))
     goals = Table(("workload", "goal", "measured", "met", "commit", "code"), rows)
     own, path = [], FOLDER / "runs.json"
     runs = json.loads(path.read_text("utf-8")) if path.is_file() else {}
-    for name, rooms in pages.items():
+    for name, code in pages.items():
         if name in runs:
             title = (FOLDER / f"{name}.md").read_text("utf-8").splitlines()[0]
-            code = _since(runs[name], describe_code(rooms))
-            own.append((f"[{title[2:]}]({name}.md)", runs[name]["commit"], code))
+            since = _since(runs[name], describe_code(code))
+            own.append((f"[{title[2:]}]({name}.md)", runs[name]["commit"], since))
     others = Table(("page", "commit", "code"), own)
     return (
         "# Benchmarks\n\n"
         "Made by `make bench`, or `make bench QUICK=1` for a part; `JOBS=16` measures "
         "tables in as many processes. Every line is computed from the run at the "
         "commit that it names (older: before commits were recorded). *Code* says "
-        "whether the packages that a line measures have changed since, by a digest of "
-        "their source without comments. Times of one thread are CPU "
+        "whether the modules that a line measures have changed since, by a digest of "
+        "their syntax without docstrings, types, imports and texts of errors; moves "
+        "between modules do not count. Times of one thread are CPU "
         "times: medians of repeats, with the shortest and the longest in brackets. "
         "Ratios are those of the medians, before rounding. Gaps are duality gaps as a "
         "share of the objective at P = 0, evaluated by our certificate for everybody. "

@@ -64,27 +64,73 @@ def test_page_shows_spread_and_file_keeps_repeats(report, tmp_path):
     assert kept["commit"] == "abc"
     assert "| 2.00 (1.00–4.00) |" in (tmp_path / "page.md").read_text()
     index = tmp_path / "README.md"
-    report.note_run("page", ["losses"])
-    report.write_index({"page": ["trees"], "absent": []}, {"page": ["losses"]})
+    machine = import_module("benchmarks.machine")
+    losses, trees = machine.Code(("losses",)), machine.Code(("trees",))
+    report.note_run("page", losses)
+    report.write_index({"page": trees, "absent": trees}, {"page": losses})
     assert "| goal | 1 | yes | abc | changed |" in index.read_text()
-    code = import_module("benchmarks.machine").describe_code(["trees"])
+    code = machine.describe_code(trees)
     report.write_report("page", page, {**run, "code": code, "kind": "quick run"})
     assert "| [Title](page.md) | " in index.read_text()
-    report.write_index({"page": ["trees"]}, {"page": ["trees"]})
+    report.write_index({"page": trees}, {"page": trees})
     assert " | changed |\n" in index.read_text()
     assert "| goal | 1 | yes | abc (quick) | the same |" in index.read_text()
 
 
-def test_digest_of_code_knows_what_only_explains(monkeypatch, tmp_path):
+CODE = """
+import a
+def f(x, *, y=1):
+    if x:
+        raise ValueError("no")
+    return g(x, [1, 2], y)
+"""
+SAME = '''"""Doc."""
+from b import c
+def f(x: int, *, y: int = 1) -> int:
+    """Say."""
+    # Why.
+    if x:
+        raise ValueError(f"not {x}", x)
+    return g(
+        x, [1, 2], y
+    )
+'''
+
+
+@pytest.mark.parametrize(
+    ("files", "same"),
+    [
+        ({"two": SAME}, True),
+        ({"one": CODE + "z = 1\n", "aside": "u = 1"}, False),
+        ({"one": CODE.replace("y=1", "y=2")}, False),
+        ({"one": CODE.replace("g(x", "h(x")}, False),
+        ({"one": CODE.replace("if x", "while x")}, False),
+    ],
+)
+def test_digest_of_code_knows_what_only_explains(files, same, monkeypatch, tmp_path):
     pytest.importorskip("matplotlib")
     monkeypatch.syspath_prepend(Path(__file__).parents[1])
     machine = import_module("benchmarks.machine")
-    monkeypatch.setattr(machine, "SOURCE", tmp_path)
     digests = []
-    for text in ('"""Doc."""\nx = 1\n', '"""Other."""\n# Why.\nx = 1\n', "x = 2\n"):
-        (tmp_path / "one.py").write_text(text)
-        digests.append(machine.describe_code(["one"]))
-    assert digests[0] == digests[1] != digests[2]
+    for k, written in enumerate(({"one": CODE, "aside": "v = 1"}, files)):
+        monkeypatch.setattr(machine, "SOURCE", tmp_path / str(k))
+        for name, text in written.items():
+            path = tmp_path / str(k) / "room" / f"{name}.py"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        code = machine.Code(("room",), ("room/aside",))
+        digests.append(machine.describe_code(code))
+    assert (digests[0] == digests[1]) is same
+
+
+def test_pages_name_modules_that_are_there(monkeypatch):
+    pytest.importorskip("matplotlib")
+    monkeypatch.syspath_prepend(Path(__file__).parents[1])
+    main, machine = map(import_module, ("benchmarks.main", "benchmarks.machine"))
+    for code in (*main.WORKLOADS.values(), *main.PAGES.values()):
+        for name in (*code.rooms, *code.without):
+            home = machine.SOURCE / name
+            assert home.is_dir() or home.with_suffix(".py").is_file(), name
 
 
 BENCHMARKS = Path(__file__).parents[1] / "docs" / "benchmarks"

@@ -34,6 +34,7 @@ WRITERS = {
     "t.xlsx": lambda path: TABLE.to_excel(path, index=False),
     "t.dta": lambda path: TABLE.to_stata(path, write_index=False),
     "t.jsonl": lambda path: TABLE.to_json(path, orient="records", lines=True),
+    "t.json": lambda path: TABLE.to_json(path, orient="records"),
     "t.db": write_sqlite,
     "t.zip": write_zip,
 }
@@ -47,8 +48,15 @@ def test_every_format_gives_the_same_rows(name, tmp_path):
     pd.testing.assert_frame_equal(found, TABLE, check_dtype=False)
 
 
-def test_standard_input_is_a_table(monkeypatch):
-    content = io.BytesIO(TABLE.to_csv(index=False, sep=";").encode())
+CONTENTS = {
+    "CSV": TABLE.to_csv(index=False, sep=";"),
+    "JSON lines": TABLE.to_json(orient="records", lines=True),
+}
+
+
+@pytest.mark.parametrize("text", CONTENTS.values(), ids=CONTENTS)
+def test_standard_input_is_a_table(text, monkeypatch):
+    content = io.BytesIO(text.encode())
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(content))
     found = open_source("-").dataset.to_table().to_pandas()
     pd.testing.assert_frame_equal(found, TABLE, check_dtype=False)
@@ -62,6 +70,8 @@ def test_a_table_of_several_is_named_behind_the_path(tmp_path):
         with pytest.raises(DataFileError, match=f"such as {path.name}#sales"):
             open_source(path)
         assert open_source(f"{path}#{inner}").dataset.count_rows() == len(TABLE)
+    address = f"sqlite:///{base}#stock"
+    assert open_source(address).dataset.count_rows() == len(TABLE)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +82,7 @@ def test_a_table_of_several_is_named_behind_the_path(tmp_path):
         ("t.zip", b"no archive", "cannot be read"),
         ("t.xlsx", b"", "is empty"),
         ("t.jsonl", b"[1, 2", "cannot be read"),
+        ("t.pkl", b"\x80\x04", "save the table as CSV"),
     ],
 )
 def test_a_damaged_file_is_named_in_one_sentence(name, content, words, tmp_path):
@@ -81,6 +92,25 @@ def test_a_damaged_file_is_named_in_one_sentence(name, content, words, tmp_path)
         open_source(path)
     assert str(path) in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_an_archive_without_tables_says_what_it_has(tmp_path):
+    write_zip(tmp_path / "t.zip", ("book.xlsx",))
+    with pytest.raises(DataFileError, match=r"JSON lines file: it has book\.xlsx"):
+        open_source(tmp_path / "t.zip")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "words"),
+    [
+        ("https://host/t.csv", DataFileError, "downloaded first"),
+        ("t.sqlite::sales", FileNotFoundError, "is not a file"),
+        ("sqlite:///absent.db", FileNotFoundError, r"absent\.db is not a file"),
+    ],
+)
+def test_what_is_no_file_is_said(name, error, words):
+    with pytest.raises(error, match=words):
+        open_source(name)
 
 
 def test_an_address_of_a_database_shows_no_password():

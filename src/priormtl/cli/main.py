@@ -321,8 +321,8 @@ def data_argument(help: str) -> "ArgumentInfo":
 
 DATA = data_argument(
     "Table to read: a CSV, Parquet, Arrow or JSON lines file, a folder of such files, "
-    "an address such as s3://bucket/folder, a spreadsheet, a Stata, SAS or SPSS file, "
-    "a zip archive, SQLite (data.db#table), or - for the standard input."
+    "an address such as s3://bucket/folder, a spreadsheet, a file of JSON, Stata, SAS "
+    "or SPSS, a zip archive, SQLite (data.db#table), or - for the standard input."
 )
 MODEL = Argument(metavar="MODEL", help="Model file of 'priormtl fit' or priormtl.save.")
 NAMES = "A,B,C"

@@ -8,6 +8,7 @@ wrong becomes one sentence that names the file and, where possible, column and v
 """
 
 import csv as text_csv
+import json as text_json
 import os
 import re
 import sqlite3
@@ -20,7 +21,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.dataset as ds
-from pyarrow import csv, feather, fs, parquet
+from pyarrow import csv, feather, fs, json, parquet
 
 from priormtl.design.columns import StrayTextError
 from priormtl.exceptions import DataFileError, FoldsError, suggest_file
@@ -176,7 +177,10 @@ def _suffix(name: str) -> str:
 
 
 def _kind(system: fs.FileSystem, path: str) -> str:
-    info = system.get_file_info(path)
+    try:
+        info = system.get_file_info(path)
+    except pa.ArrowInvalid:  # no path at all
+        info = fs.FileInfo(path, fs.FileType.NotFound)
     if info.type != fs.FileType.File:
         raise FileNotFoundError(
             f"{path} is not a file or folder.{suggest_file(Path(path))}"
@@ -202,10 +206,20 @@ def read_whole(source: object, dialect: Dialect = Dialect()) -> pa.Table | None:
     name = os.fspath(source)
     if name == "-":
         return _read_content("standard input", sys.stdin.buffer.read(), dialect)
+    is_sqlite = name.startswith(SQLITE)
+    name = name.removeprefix(SQLITE)
     if re.match(r"\w+(\+\w+)?://", name):
-        return _read_address(name) if SQL.match(name) else None
+        _refuse_address(name)
+        return None
     path, _, inner = name.partition("#")
-    suffix = Path(path).suffix.lower()
+    suffix = ".sqlite" if is_sqlite else Path(path).suffix.lower()
+    if suffix in UNREAD:
+        raise DataFileError(
+            f"{path} cannot be read, nor any file that ends in {suffix}: save the "
+            "table as CSV or Parquet."
+        )
+    if is_sqlite and not Path(path).is_file():
+        raise FileNotFoundError(f"{path} is not a file.{suggest_file(Path(path))}")
     if suffix not in WHOLE or not Path(path).is_file():
         return None
     if not Path(path).stat().st_size:
@@ -223,7 +237,7 @@ def read_whole(source: object, dialect: Dialect = Dialect()) -> pa.Table | None:
 
 
 def _read_content(name: str, content: bytes, dialect: Dialect) -> pa.Table:
-    """Table of the bytes of a Parquet, Arrow or CSV file."""
+    """Table of the bytes of a Parquet, Arrow, JSON lines or CSV file."""
     if not content:
         raise DataFileError(f"{name} is empty.")
     stream = pa.BufferReader(content)
@@ -232,6 +246,8 @@ def _read_content(name: str, content: bytes, dialect: Dialect) -> pa.Table:
             return parquet.read_table(stream)
         if content.startswith(b"ARROW1"):
             return feather.read_table(stream)
+        if content.lstrip().startswith(b"{"):
+            return json.read_json(stream)
         lines = _text_lines(name, content[:CHECKED], whole=len(content) <= CHECKED)
         form = _csv(sniff_dialect(lines, dialect))
         options = {
@@ -267,9 +283,25 @@ def _one_type(name: str) -> Iterator[None]:
         ) from None
 
 
+def _read_json(path: str, inner: str, dialect: Dialect) -> pa.Table:
+    content = Path(path).read_bytes()
+    if content.lstrip().startswith(b"{"):
+        return _read_content(path, content, dialect)
+    rows = text_json.loads(content)
+    if not all(isinstance(row, dict) for row in rows):
+        raise DataFileError(f"{path} must hold a list of objects, one for each row.")
+    with _one_type(path):
+        return pa.Table.from_pylist(rows)
+
+
 def _read_zip(path: str, inner: str, dialect: Dialect) -> pa.Table:
     with zipfile.ZipFile(path) as archive:
         names = [name for name in archive.namelist() if _suffix(name) in SUFFIXES]
+        if not names:
+            raise DataFileError(
+                f"{path} must hold a CSV, Parquet, Arrow or JSON lines file: it has "
+                f"{', '.join(archive.namelist()[:8]) or 'none'}."
+            )
         chosen = _choose_inner(path, inner, names, "file")
         return _read_content(f"{path}#{chosen}", archive.read(chosen), dialect)
 
@@ -303,19 +335,29 @@ def _choose_inner(path: str, inner: str, names: Sequence[str], kind: str) -> str
     )
 
 
-def _read_address(address: str) -> pa.Table:
-    raise DataFileError(
-        f"{SQL.sub('…', address)} is the address of a database: "
-        "read it in Python (pandas.read_sql) or store the table as Parquet."
-    )
+def _refuse_address(address: str) -> None:
+    """Fail for addresses that no file system of Arrow opens."""
+    if SQL.match(address):
+        raise DataFileError(
+            f"{SQL.sub('…', address)} is the address of a database: "
+            "read it in Python (pandas.read_sql) or store the table as Parquet."
+        )
+    if re.match("(https?|ftp)://", address):
+        raise DataFileError(f"{address} must be downloaded first: name the file.")
 
 
+SQLITE = "sqlite:///"
 SQL = re.compile(
     r"(sqlite|postgres(ql)?|mysql|mariadb|mssql|oracle|duckdb|snowflake)(\+\w+)?://.*"
 )
 BY_PANDAS = (".xlsx", ".xls", ".xlsm", ".ods", ".dta", ".sas7bdat", ".sav")
+UNREAD = (
+    *(".pkl", ".pickle", ".rds", ".rda", ".rdata", ".h5", ".hdf5", ".mat", ".npy"),
+    *(".npz", ".xml", ".html", ".htm", ".pdf", ".doc", ".docx", ".avro", ".orc"),
+)
 WHOLE: Mapping[str, Callable[[str, str, Dialect], pa.Table]] = {
     ".zip": _read_zip,
+    ".json": _read_json,
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), _read_sqlite),
     **dict.fromkeys(BY_PANDAS, _read_by_pandas),
 }
