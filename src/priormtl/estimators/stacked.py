@@ -343,10 +343,10 @@ class StackedRegressor(RegressorMixin, _Stacked):
         held_out: HeldOut,
     ) -> Residuals:
         """Residuals of mixed predictions of held-out rows."""
-        fitted, boosted = self.model_.fitted_, self.fitted_.trees
-        assert boosted is not None
+        fitted, mixed = self.model_.fitted_, self.fitted_.trees
+        assert mixed is not None
         assert held_out.folds is not None
-        w, codes = boosted.share, self.model_._find_tasks(X.task, len(y))
+        w, codes = mixed.share, self.model_._find_tasks(X.task, len(y))
         assert held_out.scores is not None
         own, shared = (part.copy() for part in held_out.scores)
         matrix = _without_unseen(self._matrix(X), held_out)
