@@ -196,14 +196,15 @@ class SquaredFit:
     def _mean_scores(self, P: Array) -> Array:
         """x̄_i p_i of each task (m,); with tied intercepts but for a constant.
 
-        These follow any constant, so that what features have in common, however
-        large, is multiplied with differences between tasks only.
+        Connected tasks follow any constant, so that what features have in common,
+        however large, is multiplied with differences between these tasks only.
         """
-        if self.intercepts.are_fixed:
+        if self.intercept_graph is None:
             return np.asarray(np.sum(self.moments.x_mean.T * P, axis=0))
         centre = self.centre
         apart = (self.moments.x_mean - centre).T
-        return np.asarray(np.sum(apart * P, axis=0) + centre @ (P - P[:, :1]))
+        common = centre @ self.intercept_graph.apart(P)
+        return np.asarray(np.sum(apart * P, axis=0) + common)
 
     @cached_property
     def centre(self) -> Array:
@@ -229,13 +230,18 @@ class SquaredFit:
         else:
             found = bound * bound / unit
         if not self.means_are_free:
-            centre = self.centre if self.ties_means else np.zeros(self.shape[0])
+            graph = self.intercept_graph
+            centre = np.zeros(self.shape[0]) if graph is None else self.centre
             terms = np.abs(moments.y_mean)
             terms = terms + np.sum(np.abs(moments.x_mean - centre).T * size, axis=0)
-            terms += np.abs(centre) @ np.abs(at.coef - at.coef[:, :1])
+            if graph is not None:
+                terms += np.abs(centre) @ np.abs(graph.apart(at.coef))
             misfit = moments.y_mean - self._mean_scores(at.coef)
             rest = np.abs(misfit - self._best_intercept(misfit))
-            found += unit * float((moments.weight * terms) @ (rest + unit * terms))
+            # Dual values have what is left of the means times the scores of these.
+            scores = np.abs(np.sum(moments.x_mean.T * at.coef, axis=0))
+            rest += scores + unit * terms
+            found += unit * float((moments.weight * terms) @ rest)
         # Intercepts that are published are rounded. They are at their best, so that
         # an error of theirs counts by its square.
         means, graph = moments.x_mean.T, self.intercept_graph

@@ -298,6 +298,13 @@ class Laplacian:
         _, label = connected_components(edges, directed=False)
         return np.asarray(label[: self.m], dtype=np.intp)
 
+    def apart(self, values: Array) -> Array:
+        """Differences (..., m) from the first task that each task is connected to."""
+        _, first, label = np.unique(
+            self.components, return_index=True, return_inverse=True
+        )
+        return np.asarray(values - values[..., first[label]])
+
     def component_means(self, weight: Array, values: Array) -> Array:
         """Weighted mean of ``values`` (m,) over the tasks connected to each (m,)."""
         total = np.bincount(self.components, weight)

@@ -435,7 +435,7 @@ def _prior_rows(
         if constraints is not None:
             weights = np.where(constraints.common, 0.0, weights)
         root = np.sqrt(prior.epsilon * weights)
-        rho = ((B @ (P - P[:, :1]).T) * root).ravel()
+        rho = ((B @ prior.laplacian.apart(P).T) * root).ravel()
         terms.append(_Term(np.kron(B, np.diag(root)), rho, np.abs(rho), True))
     return terms
 
@@ -443,7 +443,7 @@ def _prior_rows(
 def _intercept_rows(intercepts: Any, centre: Array, b: Array) -> _Term:
     """Ties of intercepts, which are unknowns at the features' centre."""
     B = np.sqrt(intercepts.tie_strength) * intercepts.graph.factor()
-    rho = B @ (b - b[0])
+    rho = B @ intercepts.graph.apart(b)
     return _Term(np.hstack([np.kron(B, -centre), B]), rho, np.abs(rho), True)
 
 
