@@ -401,8 +401,8 @@ def test_addresses_are_opened_by_arrow(monkeypatch):
     assert asked[0] == "s3://bucket/exams"
 
 
-def test_addresses_that_cannot_be_opened_are_one_sentence():
-    with pytest.raises(DataFileError, match=r"ftp://host/a\.csv cannot be opened: "):
+def test_web_addresses_are_refused_in_one_sentence():
+    with pytest.raises(DataFileError, match=r"ftp://host/a\.csv must be downloaded"):
         open_source("ftp://host/a.csv")
 
 
