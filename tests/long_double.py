@@ -550,12 +550,15 @@ class Reference:
         return found
 
     def null(self):
-        """Objective without coefficients and targets, the unit of tolerances."""
+        """Objective without coefficients and targets, the unit of tolerances.
+
+        Where intercepts explain all rows, the targets count.
+        """
         bare = copy.copy(self)
         bare.c = np.zeros_like(self.c)
         free = np.isin(np.arange(self.size), self.intercepts)
         v = newton(bare.smooth, np.zeros(self.size, LONG), free)
-        return bare.smooth(v)[0] - self.least
+        return (bare.smooth(v)[0] - self.least) or self.value(v) - self.least
 
 
 def cholesky_solve(H, g):

@@ -131,7 +131,7 @@ class Descent(ABC):
         first, rate = 0.0, 1.0
         for count in range(MOST_SWEEPS):
             last = self.sweep()
-            if last == 0.0:
+            if not last > 0.0:  # or rounding has made curvatures negative
                 return 1.0
             if count == 0:
                 first = last

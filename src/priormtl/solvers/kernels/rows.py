@@ -737,7 +737,7 @@ def descend(
     most, least, limit = limits
     for count in range(most):
         last = sweep(system, Q, gradient, mu, work)
-        if last == 0.0:
+        if not last > 0.0:  # or rounding has made curvatures negative
             return last, 1.0
         if count == 0:
             first = last
