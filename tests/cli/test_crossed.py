@@ -129,3 +129,24 @@ def test_options_that_crossed_factors_rule_out_are_named(exams, tmp_path):
     assert_refused(run(*words, "--crossed", "teecher"), "Did you mean 'teacher'")
     stats = ("fit", "--from-stats", exams, "--crossed", "teacher")
     assert_refused(run(*stats, "--out", tmp_path / "a"), "with --from-stats")
+
+
+def test_factors_that_folds_decide_against_leave_the_model_file(tmp_path):
+    """Years recur in all regions, and are tried as a factor beside the shops."""
+    rng, n = np.random.default_rng(0), 600
+    region, year = np.repeat(np.arange(20), 30), np.tile(np.arange(30), 20)
+    shop = rng.integers(0, 30, n)
+    sales = 0.1 * year + rng.normal(size=20)[region] + rng.normal(size=30)[shop]
+    path, out = tmp_path / "sales.csv", tmp_path / "a.model"
+    table = pd.DataFrame({"region": [f"r{k}" for k in region], "year": 1990 + year})
+    table["shop"] = [f"s{k}" for k in shop]
+    table.assign(sales=sales + 0.3 * rng.normal(size=n)).to_csv(path, index=False)
+    columns = ("--task", "region", "--target", "sales", "--trees", "none")
+    result = run("fit", path, *columns, "--out", out)
+    assert result.exit_code == 0, result.output
+    assert "year as a curve; shop as 30 crossed levels" in result.output
+    model = load(out)
+    assert set(model[-1].crossed_sd_) == {"shop"}
+    expected = tabular_model("regressor", task="region", trees="none")
+    expected.fit(table, pd.read_csv(path)["sales"])
+    np.testing.assert_allclose(model.predict(table), expected.predict(table))

@@ -178,8 +178,10 @@ class TabularPipeline(Pipeline):
         features, last, linear = self.steps[0][1], self.steps[-1][1], linear_part(self)
         features.design_ = replace(features.design_, target=target)
         for step in {id(one): one for one in (linear, last)}.values():
-            known = replace(step.fitted_, data_name=data, design=features.design_)
-            step.fitted_ = known
+            # Not the design of the features: folds may decide against its factors.
+            assert step.fitted_.design is not None
+            design = replace(step.fitted_.design, target=target)
+            step.fitted_ = replace(step.fitted_, data_name=data, design=design)
         linear._adopt(linear.fitted_)
 
     def summary(self, level: float | None = None) -> ModelSummary:
