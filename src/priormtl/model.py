@@ -292,7 +292,7 @@ class Model:
         start: Ties | None,
     ) -> "Coupling":
         """How tasks are tied: as the model says, or by REML."""
-        graph, d = self._graph(tasks), source.shape[0]
+        graph, d = laplacian(self.task_prior, tasks), source.shape[0]
         uniform = isinstance(self.ties, str) and self.ties == "uniform"
         given = None if uniform else check_ties(self.ties, d)
         ties = np.ones(d) if given is None or isinstance(given, str) else given
@@ -369,7 +369,7 @@ class Model:
         """The model, if REML estimates ties to the mean; else one with such ties."""
         adapts = is_word(self.ties, "adaptive") or self.intercept_strength == "adaptive"
         if adapts and self.fit_intercept == "tied":
-            graph = self._graph(tasks)
+            graph = laplacian(self.task_prior, tasks)
             if graph.one_group > 0 or graph.m == 1:
                 return self
         return replace(
@@ -379,10 +379,6 @@ class Model:
             fit_intercept="tied",
             intercept_strength="adaptive",
         )
-
-    def _graph(self, tasks: Sequence[Hashable]) -> Laplacian:
-        """Laplacian of the ties between these tasks."""
-        return laplacian(self.task_prior, tasks)
 
     def _priors(
         self,

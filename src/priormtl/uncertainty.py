@@ -363,19 +363,11 @@ def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:
 
     Free intercepts are unknowns here, too: those of a row that is not tied.
     """
-    moments, (d, m) = fit.moments, fit.shape
+    d, m = fit.shape
     if fit.intercepts.are_fixed:
-        raw = moments.raw_gram()
+        raw = fit.moments.raw_gram()
         return np.broadcast_to(raw, (m, d, d)), np.zeros(d), 0
-    weight = moments.weight
-    centre = weight @ moments.x_mean / weight.sum()
-    apart = moments.x_mean - centre
-    blocks = np.empty((m, d + 1, d + 1))
-    edge = weight[:, np.newaxis] * apart
-    blocks[:, 0, 0], blocks[:, 0, 1:], blocks[:, 1:, 0] = weight, edge, edge
-    blocks[:, 1:, 1:] = moments.gram()
-    blocks[:, 1:, 1:] += edge[:, :, np.newaxis] * apart[:, np.newaxis, :]
-    return blocks, centre, 1
+    return fit.blocks_with_intercepts(), fit.centre, 1
 
 
 def _noise(gram: Array) -> Array:

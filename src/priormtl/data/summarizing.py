@@ -9,6 +9,7 @@ formula. So rows are read from memory once, and Gram matrices written once.
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import pairwise
 from numbers import Integral
 from typing import Any, NamedTuple
@@ -418,8 +419,16 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
         for field, value in zip(found, _one_task(products), strict=True):
             field[i] = value[0]
 
-    def collect(parts: Iterable[Products | None]) -> None:
-        """Join the segments of large tasks, in order."""
+    with ExitStack() as threaded:
+        parts: Iterable[Products | None] = map(work, items)
+        if d * X.size > MUCH:
+            blas = ThreadpoolController().select(user_api="blas")
+            known = (library["num_threads"] for library in blas.info())
+            # One thread of BLAS for each of ours.
+            threaded.enter_context(blas.limit(limits=1))
+            pool = ThreadPoolExecutor(max(known, default=1))
+            parts = threaded.enter_context(pool).map(work, items)
+        # Join the segments of large tasks, in order.
         whole = None
         for (i, _, _, end), part in zip(items, parts, strict=True):
             if part is not None:
@@ -427,14 +436,6 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
                 if end == ends[i + 1]:
                     put(i, whole)
                     whole = None
-
-    if d * X.size > MUCH:
-        blas = ThreadpoolController().select(user_api="blas")
-        threads = max((library["num_threads"] for library in blas.info()), default=1)
-        with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-            collect(pool.map(work, items))
-    else:
-        collect(map(work, items))
     for i in _clean(found):
         rows = slice(ends[i], ends[i + 1])
         put(i, centred_products(X[rows], y[rows], weight[rows]))

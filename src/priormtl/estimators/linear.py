@@ -530,7 +530,7 @@ class LinearMultiTask(MultiTaskEstimator):
         """Expect the features of statistics from now on."""
         self._frame_library = None
         self.n_features_in_, design = statistics.shape[0], statistics.features
-        means = statistics.pooled_means()
+        means = pooled_means(statistics)
         self._adopt_design(None if design is None else design.with_means(means))
 
 

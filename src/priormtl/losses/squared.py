@@ -31,8 +31,14 @@ from priormtl.data import (
     TaskStatistics,
     condense,
 )
-from priormtl.losses.base import DeviceForm, NormalForm, SampleForm
-from priormtl.losses.intercepts import Intercepts, NoIntercepts, Solver
+from priormtl.losses.base import (
+    DeviceForm,
+    Intercepts,
+    NoIntercepts,
+    NormalForm,
+    SampleForm,
+    Solver,
+)
 from priormtl.priors.graphs import Laplacian
 
 
@@ -153,7 +159,7 @@ class SquaredFit:
         free = self.intercepts.are_free
         if not free:
             probe = np.arange(1.0, moments.shape[1] + 1.0)
-            free = not np.any(self._mean_misfit(probe))
+            free = not np.any(self._best_fit(probe)[1])
         known["means_are_free"] = free
         # Half the raw sum of squared targets, or of the centred ones if means go.
         squares = (
@@ -279,7 +285,7 @@ class SquaredFit:
         product = self.moments.gram_product(V)
         if self.means_are_free:
             return product
-        slope = self._mean_misfit(self._mean_scores(V))
+        slope = self._best_fit(self._mean_scores(V))[1]
         return product + self.moments.x_mean.T * slope
 
     def newton_dual(self, at: SquaredEvaluation, V: Array, product: Array) -> float:
@@ -337,20 +343,27 @@ class SquaredFit:
         Tied intercepts are a first row, that of values at the pooled means of the
         features; else k = d and the centre is zero.
         """
-        moments, zero = self.moments, np.zeros(self.shape[0])
+        zero = np.zeros(self.shape[0])
         if self.means_are_free:
-            return moments.gram(), zero
+            return self.moments.gram(), zero
         if self.intercepts.are_fixed:
-            return moments.raw_gram(), zero
-        weight, centre = moments.weight, self.centre
-        apart = moments.x_mean - centre
-        d, m = self.shape
+            return self.moments.raw_gram(), zero
+        return self.blocks_with_intercepts(), self.centre
+
+    def blocks_with_intercepts(self) -> Array:
+        """Gram matrices (m, d + 1, d + 1) of intercepts at the centre, and features.
+
+        Products about zero of rows (1, x − centre): w, w (x̄ − centre), and
+        G + w (x̄ − centre)(x̄ − centre)ᵀ.
+        """
+        moments, (d, m) = self.moments, self.shape
+        weight, apart = moments.weight, moments.x_mean - self.centre
         blocks = np.empty((m, d + 1, d + 1))
         edge = weight[:, np.newaxis] * apart
         blocks[:, 0, 0], blocks[:, 0, 1:], blocks[:, 1:, 0] = weight, edge, edge
         blocks[:, 1:, 1:] = moments.gram()
         blocks[:, 1:, 1:] += edge[:, :, np.newaxis] * apart[:, np.newaxis, :]
-        return blocks, centre
+        return blocks
 
     def curvatures(self) -> Array:
         """Diagonal of the Hessian (d, m), tied intercepts held at the centre."""
@@ -520,16 +533,14 @@ class SquaredFit:
         shift = None if self.shift is None else self.shift[features]
         return replace(self, moments=self.moments.restrict(features), shift=shift)
 
-    def _mean_misfit(self, r: Array) -> Array:
-        """Gradient in r of what the misfit r of task means costs."""
-        return self._best_fit(r)[1]
-
     def _best_fit(self, misfit: Array) -> tuple[Array, Array]:
-        """Best intercepts b for misfits of task means, and weights times what is left.
+        """Best intercepts b for misfits r of task means, and the gradient in r.
 
-        That balances the pull of the ties on b. The weaker of both is rounded less.
+        Both come from the minimum over b of ½ Σ w_i (r_i − b_i)² + τ/2 bᵀ L b.
         """
         b, weight = self._best_intercept(misfit), self.moments.weight
+        # By the envelope theorem the gradient is w (r − b), and b is at its best where
+        # this equals τ L b: the weaker of both forces is rounded less.
         rest, graph = weight * (misfit - b), self.intercept_graph
         if graph is None:
             return b, rest

@@ -547,12 +547,6 @@ def given_prior(model: object) -> Any:
     return "nested" if several and is_default else prior
 
 
-def task_prior_of(model: object) -> TaskPrior | None:
-    """Task prior of a fitted model, as chosen by a search or as given."""
-    found = getattr(model, "structure_", {})
-    return as_task_prior(found.get("task_prior", given_prior(model)))
-
-
 def _positions(labels: Iterable[Hashable], tasks: Tasks) -> Index:
     place = {task: i for i, task in enumerate(tasks)}
     for label in labels:
