@@ -355,9 +355,6 @@ def family_covariances(posed: Posed, solution: Solution) -> Covariances:
     return found._replace(selected=selected, **parts)
 
 
-VARIANCES = "own", "cross", "mean", "between"
-
-
 def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:
     """Gram matrices (m, k, k), centre (d,), and whether intercepts are a first row.
 

@@ -80,7 +80,6 @@ __all__ = [
 ]
 
 INTERCEPT = "(intercept)"
-MOST_KEPT = 2**20  # numbers of a fit: 8 MB
 FAR = 5.0  # deviations from zero of the mean of a feature
 
 
@@ -353,8 +352,8 @@ class LinearMultiTask(MultiTaskEstimator):
         elif family is not None and not has_outliers and fitted.n_classes == 1:
             find_errors = partial(quick_errors, fitted, posed, solution)
             fitted = replace(fitted, find_errors=find_errors)
-        # Rows of small fits are kept until standard errors are asked for.
-        if problem.fit.size > MOST_KEPT:
+        # Rows of small fits, up to 8 MB, are kept until standard errors are asked for.
+        if problem.fit.size > 2**20:
             fitted = fitted.with_errors(fitted.errors)
         self.fitted_ = fitted
 

@@ -104,6 +104,8 @@ class SquaredEvaluation:
 
     def dual_value(self, scale: float) -> float:
         """Scale · ⟨residual, y⟩ − scale² · ‖residual‖² / 2, from value and slope."""
+        # With residuals ρ = y − X P: value = ½ ‖ρ‖², slope = ⟨P, −Xᵀρ⟩, hence
+        # ⟨ρ, y⟩ = ‖ρ‖² + ⟨ρ, X P⟩ = 2 value − slope. No product with y is needed.
         slope = float(np.vdot(self.coef, self.gradient))
         return scale * (2.0 * self.value - slope) - scale**2 * self.value
 
@@ -176,7 +178,7 @@ class SquaredFit:
     def evaluate(
         self, P: Array, near: SquaredEvaluation | None = None
     ) -> SquaredEvaluation:
-        """Value and gradient by one product.
+        """Value and gradient by one product, G P.
 
         Samples are measured by their residuals. From Gram matrices the value is a
         difference of larger numbers: ``rounding`` bounds what it may be off.
@@ -189,6 +191,10 @@ class SquaredFit:
             gradient = moments.gram_product(P) - linear if P.any() else -linear
             doubled = np.vdot(P, gradient) - np.vdot(P, linear) + moments.yy.sum()
             value = max(0.0, 0.5 * float(doubled))
+        # Rows split into their task's mean and deviations from it, which intercepts do
+        # not see. What is left of the means at the best intercepts b(r) costs
+        # ½ Σ w (r − b)² + τ/2 bᵀ L b, and its gradient in P is −x̄ᵢ wᵢ (rᵢ − bᵢ): b is
+        # at its best, so that its own change counts for nothing (envelope theorem).
         if not self.means_are_free:
             misfit = moments.y_mean - self._mean_scores(P)
             b, weighted = self._best_fit(misfit)

@@ -39,15 +39,12 @@ from priormtl._arrays import Array, Index
 from priormtl._numerics import EPS, TINY
 from priormtl.losses import Family, FamilyFit, SquaredFit
 from priormtl.penalties import RowConstraints
-from priormtl.problem.newton_system import data_rows
+from priormtl.problem.newton_system import FEW_UNKNOWNS, data_rows
 from priormtl.problem.quadratic import QuadraticPrior
 
 if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem
 
-MOST_UNKNOWNS = 250
-MOST_WORK = 2e6  # samples · unknowns²: a decomposition takes a few milliseconds
-ROUNDS = 6  # in which samples are left out
 LONG = np.longdouble  # more digits than double, where the platform has them
 NEAR = 0.5  # C λ of a sample up to which its curvature is of use
 
@@ -132,6 +129,7 @@ def largest_gain(
     system = _pose(problem, point)
     if system is None:
         return None
+    # What the penalty or the constraints add to the gradient, in the basis of unknowns.
     pulls = pull is not None
     if pull is None:
         pull = problem.free_gradient(point) - point.gradient
@@ -139,14 +137,19 @@ def largest_gain(
     slope[: pull.size] = pull.T.ravel()
     samples = system.samples
     if samples is None:
+        # Squared loss is quadratic: the decrease of Newton's step, ½ λ² = ½ gᵀH⁻¹g.
         data, _ = system.data_of(None)
         decrement, _ = _decrement(data, system, slope @ system.basis, pulls)
         return 0.5 * decrement**2
+    # Samples of which little curvature is left have long rows in H⁻¹, and would make
+    # C too large for any bound. Each round takes more of them out of H, at the price of
+    # all that their losses could still lose.
     K = samples.eta.shape[1]
     own = samples.y > 0 if K > 1 else np.ones_like(samples.y, dtype=bool)
     far = own & (samples.curvature_root()[1] <= 0.0)
     gain, lost = np.inf, 0.0
-    for _ in range(ROUNDS):
+    rounds = 6  # each of which costs a decomposition
+    for _ in range(rounds):
         losses, gone = samples.losses(), np.any(far & own, axis=1)
         # A loss below log 2 is that of a sample that is decided rightly, if at all.
         is_right = losses < np.log(2.0) * samples.weight[:, 0]
@@ -210,7 +213,8 @@ def _pose(problem: "Problem", point: "Point") -> _System | None:
     if not (is_squared or isinstance(fit, FamilyFit)):
         return None
     n_rows = m * (d + 2) if is_squared else fit.data.y.size
-    if d * m > MOST_UNKNOWNS or n_rows * float(d * m) ** 2 > MOST_WORK:
+    # Samples · unknowns² of which a decomposition takes a few milliseconds.
+    if d * m > FEW_UNKNOWNS or n_rows * float(d * m) ** 2 > 2e6:
         return None
     # Squared loss leaves out free intercepts.
     without = fit.intercept_graph is None if is_squared else fit.intercepts.are_fixed
