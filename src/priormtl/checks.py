@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection
-from math import inf
+from math import inf, nan
 from numbers import Integral, Real
 
 import numpy as np
@@ -29,11 +29,11 @@ def check_strength(
     infinite: bool = False,
 ) -> float:
     """Number that is not negative: ``what`` says whether it may be zero or infinite."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number = float(value) if is_number else nan  # type: ignore[arg-type]
     # NaN fails all comparisons.
-    if isinstance(value, Real) and not isinstance(value, bool):
-        number = float(value)
-        if (0 < number < inf) or (zero and number == 0) or (infinite and number == inf):
-            return number
+    if 0 < number < inf or (zero and number == 0) or (infinite and number == inf):
+        return number
     raise ValueError(f"{name} must be {what}: got {value!r}.")
 
 

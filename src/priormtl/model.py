@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -105,6 +105,21 @@ __all__ = ["Deviations", "Model", "Posed", "Solver", "score_rows"]
 LOSSES = ("squared", *FAMILIES)
 PENALTIES = ("l21", "nuclear")
 
+Source = Moments | TaskData  # what a loss is evaluated on
+
+
+class Scalable(Protocol):
+    """Data or statistics whose features can be divided, and then shifted."""
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale`` (d,)."""
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,)."""
+
+
+S = TypeVar("S", bound=Scalable)
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -121,14 +136,14 @@ class Model:
     task_prior: TaskPrior | None = None
     fit_intercept: bool | str = True
     intercept_strength: float | str = 1.0  # "adaptive": estimated if they are tied
-    feature_weights: Any = None  # (d,) multiply lam; None: all one
-    ties: Any = "uniform"  # or (d,) weights that multiply epsilon, or "adaptive"
+    feature_weights: Array | None = None  # (d,) multiply lam; None: all one
+    ties: Array | str = "uniform"  # or "adaptive", or (d,) factors of epsilon
     standardize: bool = False
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
     drift: str | None = None  # "ou": levels that drift in time, where rows have times
-    device: Any = None  # where PyTorch computes; None: on the processor, without it
+    device: object = None  # where PyTorch computes; None: on the processor, without it
     # Mean weight of rows. Where REML estimates strengths, weights are relative.
     weight_unit: float = 1.0
 
@@ -286,7 +301,7 @@ class Model:
 
     def _couple(
         self,
-        source: Any,
+        source: Source,
         tasks: Sequence[Hashable],
         resolved: FeaturePrior | None,
         start: Ties | None,
@@ -319,7 +334,7 @@ class Model:
 
     def _couple_crossed(
         self,
-        data: Any,
+        data: StackedRows,
         units: tuple[Array, Array | None],
         resolved: FeaturePrior | None,
         start: Ties | None,
@@ -329,10 +344,9 @@ class Model:
         Where REML estimates ties to the mean of all tasks, effects of factors come with
         them. Else these are estimated first, with tasks that vary about their mean.
         """
-        levels, rows = data.crossed, data
+        levels = data.crossed
         assert levels is not None
-        if self.loss == "squared":
-            rows = centre_samples(rows)
+        rows: Source = centre_samples(data) if self.loss == "squared" else data
         rows = _standardise(rows, *units)
         mixed, tasks = self._as_mixed(data.tasks), data.tasks
         together = mixed is self
@@ -419,7 +433,7 @@ class Model:
         quadratic = QuadraticPrior(D, graph, *strengths, weighted, target, ridge)
         return quadratic, constraints
 
-    def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
+    def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Source]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
         if self.device is not None:
             data = to_device(data, self.device, rows=self.family is not None)
@@ -504,7 +518,7 @@ class Model:
 
 
 def find_families(
-    source: Any, prior: FeaturePrior | None, common: Sequence[int]
+    source: Source, prior: FeaturePrior | None, common: Sequence[int]
 ) -> Families:
     """Features that share variances: wiggles and categories of one column.
 
@@ -515,12 +529,12 @@ def find_families(
     groups = design.categories() | curves_of(prior, source.features)
     for positions in groups.values():
         first[positions] = positions[0]
-    fixed: list[Any] = [-1] * d
+    fixed: list[object] = [-1] * d
     for part in () if prior is None else prior.parts:
         if isinstance(part, Ridge):
             for j, family in zip(part.positions, part.families, strict=True):
                 fixed[j] = part.smooth, family
-    number: dict[Any, int] = {-1: -1}
+    number: dict[object, int] = {-1: -1}
     for label in fixed:
         number.setdefault(label, len(number) - 1)
     deviations = np.unique(first, return_inverse=True)[1]
@@ -893,6 +907,6 @@ def score_rows(data: StackedRows, coef: Array, intercept: Array) -> Array:
     return data.forward(coef) + data.spread(intercept) + known
 
 
-def _standardise(source: Any, scale: Array, centre: Array | None) -> Any:
+def _standardise(source: S, scale: Array, centre: Array | None) -> S:
     scaled = source.rescale(scale)
     return scaled if centre is None else scaled.shift(centre)

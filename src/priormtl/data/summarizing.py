@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dger, dsyrk
@@ -25,6 +25,7 @@ from priormtl.data.device import (
     DeviceGrams,
     DeviceProducts,
     DeviceRows,
+    Tensor,
     as_index,
     as_tensor,
     find_device,
@@ -46,6 +47,7 @@ CHUNK_CELLS = 2**21  # numbers centred at a time, at most: 16 MB
 CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
 TILE = 32
 UPPER = np.triu(np.ones((TILE, TILE), dtype=bool), 1)
+Order = Literal["C", "F"]
 MUCH = 2**31  # multiplications that keep two threads busy
 
 
@@ -81,20 +83,24 @@ def to_device(
         return data.derive(xx=DeviceGrams.of(data.xx, device))
     if isinstance(data, DeviceRows) and rows:
         return data
-    stacked = isinstance(data, StackedRows) and not issparse(data.X)
+    stacked = None
+    if isinstance(data, StackedRows) and not issparse(data.X):
+        stacked = data
     if rows:
-        if not stacked:
+        if stacked is None:
             raise ValueError(
                 f"device={name!r} needs dense rows with one task label each where the "
                 "loss is logistic. Use device=None."
             )
-        return DeviceRows.of(data, device)  # type: ignore[arg-type]
-    if stacked:
-        return summarize_rows(as_tensor(data.X, device), data, device)
+        return DeviceRows.of(stacked, device)
+    if stacked is not None:
+        return summarize_rows(as_tensor(stacked.X, device), stacked, device)
     return to_device(summarize_tasks(data), name)
 
 
-def summarize_rows(X: Any, data: Any, device: Any) -> TaskStatistics:
+def summarize_rows(
+    X: Tensor, data: StackedRows | DeviceRows, device: object
+) -> TaskStatistics:
     """Statistics of stacked rows, computed where the tensor X is."""
     if data.offset is not None:
         data = data.without_offset()
@@ -181,7 +187,7 @@ def summarize(
 
 
 def _summarize_tensor(
-    X: Any, y: Any, task: Any, sample_weight: Any
+    X: Any, y: Any, task: object, sample_weight: object
 ) -> tuple[TaskStatistics, Array]:
     """Statistics of rows that a device holds, and the number of rows of each task.
 
@@ -325,10 +331,10 @@ def _chunk_rows(d: int) -> int:
     return max(1, min(rows, CHUNK_CELLS // max(1, d)))
 
 
-def _chunk(X: Matrix, memory: Array) -> tuple[Array, Any]:
+def _chunk(X: Matrix, memory: Array) -> tuple[Array, Order]:
     """Copy of rows in order "C" or "F", as they are: copying between these is slow."""
     dense = X.toarray() if issparse(X) else X
-    order: Any = "F" if dense.strides[0] < dense.strides[1] else "C"
+    order: Order = "F" if dense.strides[0] < dense.strides[1] else "C"
     rows = memory[: dense.size].reshape(dense.shape, order=order)
     rows[:] = dense
     return rows, order

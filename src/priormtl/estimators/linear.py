@@ -91,21 +91,21 @@ class LinearMultiTask(MultiTaskEstimator):
     the constructor that ``dataclass`` writes.
     """
 
-    feature_prior: Any = None
-    task_prior: Any = "chain"
+    feature_prior: object = None
+    task_prior: object = "chain"
     penalty: str = "l21"
     fit_intercept: bool | str = True
     intercept_strength: float | str = 1.0
-    feature_weights: Any = None
-    ties: Any = "uniform"
+    feature_weights: Array | None = None
+    ties: Array | str = "uniform"
     standardize: bool = False
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int = 10_000
-    task: Any = None
+    task: object = None
     unseen_tasks: str = "error"
     outlier_tasks: bool = False
-    device: Any = None
+    device: object = None
     crossed: Any = None
 
     _losses: ClassVar[tuple[str, ...]] = ("squared",)
@@ -469,6 +469,7 @@ class LinearMultiTask(MultiTaskEstimator):
         """The model of the fit, with all that was estimated."""
         fitted = self.fitted_
         assert fitted.model is not None
+        assert fitted.tie_weights is not None
         strength = fitted.intercept_strength
         return replace(
             fitted.model,
@@ -542,7 +543,7 @@ class FixedStrengths(LinearMultiTask):
     epsilon: float = 1.0
     _: KW_ONLY
     warm_start: bool = False
-    outlier_strength: Any = None
+    outlier_strength: object = None
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         family = self._family

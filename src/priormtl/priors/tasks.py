@@ -67,7 +67,7 @@ class Tie(ABC):
         return {"tie": self.kind} | {k: _to_plain(value) for k, value in own.items()}
 
 
-def _to_plain(value: Any) -> Any:
+def _to_plain(value: object) -> object:
     """JSON value of a label or number, or of tuples of them."""
     if isinstance(value, tuple):
         return [_to_plain(one) for one in value]

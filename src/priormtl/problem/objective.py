@@ -200,9 +200,9 @@ class Problem:
             return Certificate(primal, max(0.0, dual))
         # Fenchel duality (Bach et al., "Optimization with sparsity-inducing penalties",
         # 2012): s times the residuals is feasible for s ‖∇(fit + prior)‖* ≤ lam, and
-        # the dual value is a parabola in s. So the best feasible s is its vertex, or the
-        # nearest end (as in Ndiaye et al., "Gap safe screening rules", JMLR 18, 2017).
-        # At P = 0 the dual norm is known.
+        # the dual value is a parabola in s. So the best feasible s is its vertex, or
+        # the nearest end (as in Ndiaye et al., "Gap safe screening rules", JMLR 18,
+        # 2017). At P = 0 the dual norm is known.
         if point is self.__dict__.get("null_point"):
             length = self.lam_max
         else:
@@ -291,9 +291,9 @@ class Problem:
         With ``pull``, that of fit(P) + prior(P) + ⟨pull, P⟩.
         """
         # The minimum of a quadratic F lies ½ gᵀH⁻¹g below F(P): the decrease of one
-        # Newton step. A system that is solved inexactly leaves a gradient, and other losses
-        # leave terms of higher order: both are bounded below.
-        # Far from the optimum no bound is of use.
+        # Newton step. A system that is solved inexactly leaves a gradient, and other
+        # losses leave terms of higher order: both are bounded below. Far from the
+        # optimum no bound is of use.
         smooth = pull is None and not self.fit.is_quadratic
         if smooth and self.newton_step(point).decrease > 0.01 * point.value:
             return 0.0

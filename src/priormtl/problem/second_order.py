@@ -221,14 +221,20 @@ def _pose(problem: "Problem", point: "Point") -> _System | None:
     basis, level = _basis(problem, d * m + (0 if without else m))
     data = samples = None
     if is_squared:
-        data, offset = _squared_rows(fit, point, basis)
+        A, rest, noise = data_rows(fit, point)
+        data, offset = _Rows(A @ basis, -rest, noise), np.zeros(len(basis))
+        offset[: d * m] = fit.offsets().T.ravel()
         centre, b = fit.centre, fit.centred_intercept(point.coef)
     else:
         samples = _samples(fit, at, point.coef)
         centre, b, offset = samples.centre, at.b, samples.offset
     rows = _prior_rows(problem.prior, point.coef, problem.constraints)
     if fit.intercept_graph is not None:
-        rows.append(_intercept_rows(fit.intercepts, centre, b))
+        # Ties of intercepts, which are unknowns at the features' centre.
+        B = np.sqrt(fit.intercepts.tie_strength) * fit.intercept_graph.factor()
+        rho = B @ fit.intercept_graph.apart(b)
+        A = np.hstack([np.kron(B, -centre), B])
+        rows.append(_Term(A, rho, np.abs(rho), True))
     prior = _in_basis(rows, basis, level)
     return _System(basis, prior, offset @ basis, data, samples)
 
@@ -324,15 +330,6 @@ def _prior_part(
     rows -= Q @ (Q.T @ rows)
     left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     return float(np.linalg.norm(rho @ left[:, sizes > least]))
-
-
-def _squared_rows(fit: SquaredFit, point: "Point", basis: Array) -> tuple[_Rows, Array]:
-    """Data of a squared fit as rows in the basis, and offsets of its columns."""
-    d, m = fit.shape
-    A, rest, noise = data_rows(fit, point)
-    offset = np.zeros(len(basis))
-    offset[: d * m] = fit.offsets().T.ravel()
-    return _Rows(A @ basis, -rest, noise), offset
 
 
 def _samples(fit: FamilyFit, at: Any, P: Array) -> _Samples:
@@ -442,13 +439,6 @@ def _prior_rows(
         rho = ((B @ prior.laplacian.apart(P).T) * root).ravel()
         terms.append(_Term(np.kron(B, np.diag(root)), rho, np.abs(rho), True))
     return terms
-
-
-def _intercept_rows(intercepts: Any, centre: Array, b: Array) -> _Term:
-    """Ties of intercepts, which are unknowns at the features' centre."""
-    B = np.sqrt(intercepts.tie_strength) * intercepts.graph.factor()
-    rho = B @ intercepts.graph.apart(b)
-    return _Term(np.hstack([np.kron(B, -centre), B]), rho, np.abs(rho), True)
 
 
 def _in_basis(terms: list[_Term], basis: Array, level: NDArray[np.bool_]) -> _Rows:
