@@ -209,6 +209,7 @@ class Model:
 
         Estimates of ties and drift begin at those from similar data.
         """
+        # Priors and scales need moments; the loss needs these, or the rows.
         moments, source = self._sources(data)
         d, weights = moments.shape[0], self.feature_weights
         if weights is not None:
@@ -217,6 +218,7 @@ class Model:
         if self.standardize or self.left_out:
             scale, centre = self._units(moments)
             source = _standardise(source, scale, centre)
+        # Names and rules become positions of these features.
         prior, crossed = self.feature_prior, None
         resolved = None if prior is None else prior.resolve(moments)
         if isinstance(data, StackedRows) and data.crossed is not None:
@@ -226,6 +228,7 @@ class Model:
             known = start, known_drift
             drift = self._find_drift(data, (scale, centre), resolved, known)
         if drift is not None:
+            # Rows whitened by the covariance of their drift are independent again.
             data = drift.white
             _, source = self._sources(data)
             if self.standardize or self.left_out:
@@ -236,6 +239,7 @@ class Model:
                     f"crossed must be None with {self.n_classes} classes. Leave out "
                     f"{', '.join(data.crossed.names)}, or use one_vs_rest."
                 )
+            # Effects of crossed factors are a known part of scores: `fit` takes turns.
             coupling, crossed = self._couple_crossed(
                 data, (scale, centre), resolved, start
             )
@@ -260,9 +264,11 @@ class Model:
             strong = no_difference * np.where(bend > 0, bend, 1.0)
             strong = strong / (self.epsilon or 1.0)
             ties = np.where(np.isinf(ties), strong, ties)
+        # Both priors are one quadratic term; signs and common effects constrain rows.
         quadratic, constraints = self._priors(prior, graph, ties, scale, data.tasks)
         if constraints is not None:
             ties = np.where(constraints.common, np.inf, ties)
+        # The loss minimises over the intercepts, so that the problem is one in P alone.
         fit = self._bind(source, graph, strength, centre)
         l21 = L21(weights, constraints)
         penalty = Nuclear() if self.penalty == "nuclear" else l21

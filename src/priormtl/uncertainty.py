@@ -43,7 +43,6 @@ __all__ = [
     "errors_of",
     "family_covariances",
     "prediction_variances",
-    "task_errors",
 ]
 
 REPLICATES = 200
@@ -374,12 +373,3 @@ def _noise(gram: Array) -> Array:
     seed = 0
     rng = np.random.default_rng(seed)
     return roots @ rng.standard_normal((*gram.shape[:2], REPLICATES))
-
-
-def task_errors(moments: Any, coef: Array, intercept: Array) -> Array:
-    """Sum of squared errors of each task (m,), from moments; coef is (m, d)."""
-    products = moments.gram_product(np.ascontiguousarray(coef.T)).T
-    within = moments.yy + np.einsum("ij,ij->i", coef, products - 2.0 * moments.xy)
-    misses = moments.y_mean - np.einsum("ij,ij->i", coef, moments.x_mean) - intercept
-    # Rounding can leave a perfect fit below zero.
-    return np.asarray(np.maximum(within, 0.0) + moments.weight * misses**2)

@@ -31,6 +31,7 @@ from priormtl.data import (
     pooled_variance,
     refuse_crossed,
     score_by_task,
+    task_errors,
 )
 from priormtl.design import Design, build_frame, find_frame_library
 from priormtl.estimators import many_tasks
@@ -66,7 +67,6 @@ from priormtl.uncertainty import (
     covariances,
     errors_of,
     family_covariances,
-    task_errors,
 )
 
 __all__ = [
@@ -256,6 +256,7 @@ class LinearMultiTask(MultiTaskEstimator):
         has_outliers: bool,
     ) -> None:
         """Keep what was learned, in the user's units."""
+        # The fit divided features by their scale: coefficients do the same.
         moments, problem, family = posed.moments, posed.problem, posed.model.family
         scale = posed.scale[:, np.newaxis]
         total = solution.point.total if has_outliers else solution.coef
@@ -264,6 +265,7 @@ class LinearMultiTask(MultiTaskEstimator):
         if posed.model.n_classes > 2:
             coef, intercept = split_classes(posed, coef, intercept)
         else:
+            # Predictions at the mean features of all rows, less their mean over tasks.
             levels = coef @ pooled_means(moments) + intercept
             effects = levels - levels.mean()
         strength = None
@@ -271,6 +273,7 @@ class LinearMultiTask(MultiTaskEstimator):
             if not posed.model.standardize:
                 warn_of_far_features(moments)
             strength = posed.intercept_strength
+        # Statistics are kept for standard errors and updates; rows are not.
         kept = moments if isinstance(moments, TaskStatistics) else None
         if isinstance(data, TaskStatistics) and data.is_mapped:
             kept = data
@@ -328,6 +331,7 @@ class LinearMultiTask(MultiTaskEstimator):
         )
         if isinstance(self, RegressorMixin) and family is None:
             find_errors = None
+            # Moments hold no levels of factors and no drift: then rows tell the errors.
             is_added = posed.crossed is not None or posed.drift is not None
             if isinstance(data, StackedRows) and is_added:
                 misses = data.y - score_rows(data, coef.T, solution.intercept)

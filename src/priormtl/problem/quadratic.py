@@ -43,6 +43,8 @@ class QuadraticPrior:
     @cached_property
     def stiffness(self) -> float:
         """Bound on the largest curvature of both terms, about."""
+        # Twice the largest diagonal entry bounds the eigenvalues of a Laplacian
+        # (Gershgorin), and about those of DᵀD where relations join few features.
         found = 0.0
         if self.theta > 0 and self.D.nnz:
             squares = np.bincount(self.D.indices, self.D.data**2)

@@ -124,6 +124,11 @@ class BlockQuadratic:
         is_whole = len(features) == len(self.lam) - self.n_intercepts
         if is_whole and (isinstance(self.form, SampleForm) or not self.relation.nnz):
             return self
+        if is_whole:
+            gram = restrict_tasks_last(self.form.gram)
+            _add_relation(self.relation, gram)
+            form = self.form._replace(gram=gram)
+            return replace(self, form=form, relation=NO_RELATION)
         first = np.arange(self.n_intercepts)
         rows = np.concatenate([first, self.n_intercepts + features])
         part = replace(
@@ -138,9 +143,9 @@ class BlockQuadratic:
             samples = self.form._replace(rows=self.form.rows[rows])
             relation = csr_array(self.relation[rows][:, rows])
             return replace(part, form=samples, relation=relation)
-        gram = restrict_tasks_last(self.form.gram, None if is_whole else rows)
+        gram = restrict_tasks_last(self.form.gram, rows)
         if self.relation.nnz:
-            _add_relation(csr_array(self.relation[rows][:, rows]), gram)
+            gram += self.relation.toarray()[rows[:, np.newaxis], rows]
         linear = self.form.linear[rows]
         form = self.form._replace(gram=gram, linear=linear)
         return replace(part, form=form, relation=NO_RELATION)
@@ -149,4 +154,5 @@ class BlockQuadratic:
 def _add_relation(relation: csr_array, gram: Array) -> None:
     """Add to Gram matrices (m, k, k), in place."""
     entries = relation.tocoo()
-    gram[:, entries.row, entries.col] += entries.data
+    last = gram.transpose(1, 2, 0)  # tasks last, as they lie in memory
+    last[entries.row, entries.col] += entries.data[:, np.newaxis]
