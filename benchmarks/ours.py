@@ -12,10 +12,10 @@ from priormtl.priors import TaskPrior, laplacian
 from priormtl.problem import Problem, QuadraticPrior
 from priormtl.solvers import (
     Solution,
+    Solver,
     gap_below,
     max_iter,
     max_seconds,
-    method_by_name,
     solve,
     stalled,
 )
@@ -57,7 +57,7 @@ def minimise(
 ) -> Solution:
     """Solve to a relative gap by a method, which remembers nothing."""
     problem.memo.clear()
-    method = method_by_name(name, problem)
+    method = Solver(name).choose(problem)
     rules = [gap_below(gap, method.check_every), stalled(), max_iter(MOST_STEPS)]
     return solve(problem, method, stop=[*rules, max_seconds(seconds)])
 

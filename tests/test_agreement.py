@@ -30,10 +30,10 @@ from priormtl.solvers import (
     METHODS,
     Fista,
     History,
+    Solver,
     StopReason,
     gap_below,
     max_iter,
-    method_by_name,
     solve,
 )
 
@@ -362,7 +362,7 @@ def check_case(case, names, label):
     seen = []
     for name in names:
         history = History(every=3)
-        method = method_by_name(name, problem)
+        method = Solver(name).choose(problem)
         rules = [close_enough, max_iter(20_000)]
         solution = solve(problem, method, stop=rules, callbacks=[history])
         plain = plain_objective(case, problem.lam, solution.coef, solution.intercept)

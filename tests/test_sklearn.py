@@ -41,7 +41,7 @@ from priormtl.baselines import (
     TunedRegressor,
 )
 from priormtl.datasets import make_related_tasks
-from priormtl.estimators.spline_features import SplineFeatures
+from priormtl.estimators.transformers import SplineFeatures
 
 UNLIKE = {
     f"check_sample_weight_equivalence_on_{kind}_data": "names classes by the first row"

@@ -16,10 +16,10 @@ from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacia
 from priormtl.problem import Problem, QuadraticPrior, exact_constants
 from priormtl.solvers import (
     METHODS,
+    Solver,
     StopReason,
     gap_below,
     iterate,
-    method_by_name,
     stalled,
 )
 
@@ -122,7 +122,7 @@ def _steps_seconds(problem: Problem, name: str, gap: float, repeats: int) -> flo
 def _run_steps(problem: Problem, name: str, gap: float) -> float:
     """CPU seconds in steps: looks at the certificate fall between them."""
     problem.memo.clear()  # what an earlier run has laid out
-    method = method_by_name(name, problem)
+    method = Solver(name).choose(problem)
     rules = [gap_below(gap, method.check_every), stalled()]
     steps = iterate(problem, method)
     seconds, reason = 0.0, None

@@ -28,6 +28,7 @@ HIDDEN = 1e-10  # share of the objective that rounding errors of a solution may 
 # Share of the predicted decrease that a step must reach (Armijo's rule with the
 # constant of Nocedal and Wright, "Numerical Optimization", section 3.1).
 SUFFICIENT = 1e-4
+NEWTON_STEPS = 50  # at most, on smooth convex functions; about ten are usual
 
 Operator = Callable[[Array], Array]
 T = TypeVar("T")

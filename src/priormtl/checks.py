@@ -1,8 +1,8 @@
 """Checks of what users set, in one wording: name, what it must be, what came."""
 
 import os
-from collections.abc import Callable, Collection
-from math import inf
+from collections.abc import Collection
+from math import inf, nan
 from numbers import Integral, Real
 
 import numpy as np
@@ -13,15 +13,6 @@ from priormtl.exceptions import suggest
 TIES = ("uniform", "adaptive")
 
 
-def _check_real(
-    name: str, value: object, what: str, is_valid: Callable[[float], bool]
-) -> float:
-    number = isinstance(value, Real) and not isinstance(value, bool)
-    if not number or not is_valid(float(value)):  # type: ignore[arg-type]
-        raise ValueError(f"{name} must be {what}: got {value!r}.")
-    return float(value)  # type: ignore[arg-type]
-
-
 def _check_list(values: object, words: str) -> Collection[object]:
     listed = values.tolist() if isinstance(values, np.ndarray) else values
     if not isinstance(listed, Collection) or isinstance(listed, str) or not len(listed):
@@ -29,16 +20,26 @@ def _check_list(values: object, words: str) -> Collection[object]:
     return listed
 
 
-def check_strength(name: str, value: object) -> float:
-    """Finite number, at least zero."""
-    return _check_real(
-        name, value, "a finite number, at least 0", lambda v: 0 <= v < inf
-    )
+def check_strength(
+    name: str,
+    value: object,
+    what: str = "a finite number, at least 0",
+    *,
+    zero: bool = True,
+    infinite: bool = False,
+) -> float:
+    """Number that is not negative: ``what`` says whether it may be zero or infinite."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    number = float(value) if is_number else nan  # type: ignore[arg-type]
+    # NaN fails all comparisons.
+    if 0 < number < inf or (zero and number == 0) or (infinite and number == inf):
+        return number
+    raise ValueError(f"{name} must be {what}: got {value!r}.")
 
 
 def check_positive(name: str, value: object) -> float:
     """Finite number above zero."""
-    return _check_real(name, value, "a finite number above 0", lambda v: 0 < v < inf)
+    return check_strength(name, value, "a finite number above 0", zero=False)
 
 
 def check_strengths(name: str, values: object) -> Array:
@@ -61,7 +62,7 @@ def check_jobs(value: object) -> int:
 
 def check_tolerance(value: object) -> float:
     """Positive number."""
-    return _check_real("tol", value, "a positive number", lambda v: v > 0)
+    return check_strength("tol", value, "a positive number", zero=False, infinite=True)
 
 
 def check_count(name: str, value: object, least: int = 1) -> int:
@@ -136,7 +137,7 @@ def check_ties(value: object, d: int) -> Array | str | None:
 def check_outlier_strength(name: str, value: object) -> float:
     """Positive number; infinity means no outliers."""
     words = "a positive number, or inf for no outliers"
-    return _check_real(name, value, words, lambda v: v > 0)
+    return check_strength(name, value, words, zero=False, infinite=True)
 
 
 def check_outlier_strengths(values: object) -> Array | None:

@@ -22,6 +22,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import NEWTON_STEPS
 from priormtl.data import Moments, StackedRows, TaskStatistics
 from priormtl.losses import Family
 from priormtl.model import Posed, score_rows
@@ -29,7 +30,6 @@ from priormtl.model import Posed, score_rows
 __all__ = ["MOST_CURVATURES", "Conditional"]
 
 MOST_CURVATURES = 2**22  # in the curvatures of all tasks: 32 MB
-MOST_STEPS = 50  # of Newton's method
 
 
 class Conditional(NamedTuple):
@@ -179,7 +179,7 @@ class Conditional(NamedTuple):
             return G @ u - h + pull + Z.T @ first, first, second
 
         gradient, first, second = slope(u)
-        for _ in range(0 if family is None else MOST_STEPS):
+        for _ in range(0 if family is None else NEWTON_STEPS):
             H = G + (Z.T * second) @ Z + self.prior
             step = -cho_solve(cho_factor(H), gradient)
             size, length = float(-gradient @ step), 1.0

@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 
 from priormtl._arrays import Array
 from priormtl._lazy import cached_property
-from priormtl._numerics import conjugate_gradients
+from priormtl._numerics import NEWTON_STEPS, conjugate_gradients
 from priormtl.design import Crossed
 from priormtl.problem import Problem
 from priormtl.reml import CrossedEffects
@@ -37,7 +37,6 @@ __all__ = ["CrossedTerm", "solve_by_turns"]
 # Residuals (n,), minus the derivatives of the loss of rows, and curvatures, at scores.
 Pull = Callable[[Array], tuple[Array, Array]]
 
-MOST_STEPS = 50  # of Newton's method
 MEMORY = 8  # of Anderson extrapolation
 
 
@@ -96,7 +95,7 @@ class CrossedTerm:
 
         v = np.where(used, self.effects, 0.0)
         gradient, curvature = slope(v)
-        for _ in range(MOST_STEPS):
+        for _ in range(NEWTON_STEPS):
             diagonal = np.asarray(Z.T @ curvature) + s
             step = _solve(Z, used, s, curvature, gradient)
             if np.abs(step).max(initial=0.0) <= 1e-15 * np.abs(v).max(initial=0.0):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from priormtl._arrays import Array
+from priormtl._arrays import Array, Index
 from priormtl.conditional import Conditional
 from priormtl.data import TaskStatistics, from_plain, name_features, to_plain
 from priormtl.design import Design
@@ -98,14 +98,14 @@ class CrossedFit(NamedTuple):
 class TimeSpan(NamedTuple):
     """Times of the rows of the fit."""
 
-    column: Any  # name, or position in an array
+    column: Hashable  # name, or position in an array
     low: float
     ends: Array  # (m,) last time of each task
     reach: float  # longest horizon of forward folds
 
     @classmethod
     def of(
-        cls, column: Any, time: Array, codes: Any, m: int, horizon: Array | None
+        cls, column: Hashable, time: Array, codes: Index, m: int, horizon: Array | None
     ) -> Self:
         """Span of rows, of which some were held out at a horizon."""
         ends = np.full(m, -np.inf)
@@ -274,10 +274,10 @@ class Fitted:
         """Whether targets are classes."""
         return self.classes is not None
 
-    def crossed_values(self, values: Array) -> dict[str, dict[Any, float]]:
+    def crossed_values(self, values: Array) -> dict[str, dict[Hashable, float]]:
         """Values of levels (levels,), by crossed factor and level."""
         assert self.design is not None
-        found, start = dict[str, dict[Any, float]](), 0
+        found, start = dict[str, dict[Hashable, float]](), 0
         for term in self.design.crossed:
             labels = term.labels
             own = values[start : start + len(labels)].tolist()
@@ -562,7 +562,7 @@ def show_part(owner: object, fitted: Fitted | None, name: str) -> Any:
     raise AttributeError(f"{type(owner).__name__!r} has no attribute {name!r}")
 
 
-def task_array(tasks: tuple[Any, ...]) -> np.ndarray:
+def task_array(tasks: tuple[Hashable, ...]) -> np.ndarray:
     """Task labels as a 1-D array, also where they are tuples."""
     if any(isinstance(task, tuple) for task in tasks):
         array = np.empty(len(tasks), dtype=object)

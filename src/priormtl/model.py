@@ -16,7 +16,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from scipy.sparse import issparse
@@ -105,6 +105,21 @@ __all__ = ["Deviations", "Model", "Posed", "Solver", "score_rows"]
 LOSSES = ("squared", *FAMILIES)
 PENALTIES = ("l21", "nuclear")
 
+Source = Moments | TaskData  # what a loss is evaluated on
+
+
+class Scalable(Protocol):
+    """Data or statistics whose features can be divided, and then shifted."""
+
+    def rescale(self, scale: Array) -> Self:
+        """Features divided by ``scale`` (d,)."""
+
+    def shift(self, centre: Array) -> Self:
+        """Features less ``centre`` (d,)."""
+
+
+S = TypeVar("S", bound=Scalable)
+
 
 @dataclass(frozen=True, eq=False)
 class Model:
@@ -121,14 +136,14 @@ class Model:
     task_prior: TaskPrior | None = None
     fit_intercept: bool | str = True
     intercept_strength: float | str = 1.0  # "adaptive": estimated if they are tied
-    feature_weights: Any = None  # (d,) multiply lam; None: all one
-    ties: Any = "uniform"  # or (d,) weights that multiply epsilon, or "adaptive"
+    feature_weights: Array | None = None  # (d,) multiply lam; None: all one
+    ties: Array | str = "uniform"  # or "adaptive", or (d,) factors of epsilon
     standardize: bool = False
     left_out: tuple[int, ...] = ()  # positions of features that the model does not use
     common: tuple[int, ...] = ()  # positions of features that do not vary between tasks
     crossed: tuple[str, ...] | None = None  # factors in use; None: all of the data
     drift: str | None = None  # "ou": levels that drift in time, where rows have times
-    device: Any = None  # where PyTorch computes; None: on the processor, without it
+    device: object = None  # where PyTorch computes; None: on the processor, without it
     # Mean weight of rows. Where REML estimates strengths, weights are relative.
     weight_unit: float = 1.0
 
@@ -194,6 +209,7 @@ class Model:
 
         Estimates of ties and drift begin at those from similar data.
         """
+        # Priors and scales need moments; the loss needs these, or the rows.
         moments, source = self._sources(data)
         d, weights = moments.shape[0], self.feature_weights
         if weights is not None:
@@ -202,6 +218,7 @@ class Model:
         if self.standardize or self.left_out:
             scale, centre = self._units(moments)
             source = _standardise(source, scale, centre)
+        # Names and rules become positions of these features.
         prior, crossed = self.feature_prior, None
         resolved = None if prior is None else prior.resolve(moments)
         if isinstance(data, StackedRows) and data.crossed is not None:
@@ -211,6 +228,7 @@ class Model:
             known = start, known_drift
             drift = self._find_drift(data, (scale, centre), resolved, known)
         if drift is not None:
+            # Rows whitened by the covariance of their drift are independent again.
             data = drift.white
             _, source = self._sources(data)
             if self.standardize or self.left_out:
@@ -221,6 +239,7 @@ class Model:
                     f"crossed must be None with {self.n_classes} classes. Leave out "
                     f"{', '.join(data.crossed.names)}, or use one_vs_rest."
                 )
+            # Effects of crossed factors are a known part of scores: `fit` takes turns.
             coupling, crossed = self._couple_crossed(
                 data, (scale, centre), resolved, start
             )
@@ -245,9 +264,11 @@ class Model:
             strong = no_difference * np.where(bend > 0, bend, 1.0)
             strong = strong / (self.epsilon or 1.0)
             ties = np.where(np.isinf(ties), strong, ties)
+        # Both priors are one quadratic term; signs and common effects constrain rows.
         quadratic, constraints = self._priors(prior, graph, ties, scale, data.tasks)
         if constraints is not None:
             ties = np.where(constraints.common, np.inf, ties)
+        # The loss minimises over the intercepts, so that the problem is one in P alone.
         fit = self._bind(source, graph, strength, centre)
         l21 = L21(weights, constraints)
         penalty = Nuclear() if self.penalty == "nuclear" else l21
@@ -286,13 +307,13 @@ class Model:
 
     def _couple(
         self,
-        source: Any,
+        source: Source,
         tasks: Sequence[Hashable],
         resolved: FeaturePrior | None,
         start: Ties | None,
     ) -> "Coupling":
         """How tasks are tied: as the model says, or by REML."""
-        graph, d = self._graph(tasks), source.shape[0]
+        graph, d = laplacian(self.task_prior, tasks), source.shape[0]
         uniform = isinstance(self.ties, str) and self.ties == "uniform"
         given = None if uniform else check_ties(self.ties, d)
         ties = np.ones(d) if given is None or isinstance(given, str) else given
@@ -319,7 +340,7 @@ class Model:
 
     def _couple_crossed(
         self,
-        data: Any,
+        data: StackedRows,
         units: tuple[Array, Array | None],
         resolved: FeaturePrior | None,
         start: Ties | None,
@@ -329,10 +350,9 @@ class Model:
         Where REML estimates ties to the mean of all tasks, effects of factors come with
         them. Else these are estimated first, with tasks that vary about their mean.
         """
-        levels, rows = data.crossed, data
+        levels = data.crossed
         assert levels is not None
-        if self.loss == "squared":
-            rows = centre_samples(rows)
+        rows: Source = centre_samples(data) if self.loss == "squared" else data
         rows = _standardise(rows, *units)
         mixed, tasks = self._as_mixed(data.tasks), data.tasks
         together = mixed is self
@@ -369,7 +389,7 @@ class Model:
         """The model, if REML estimates ties to the mean; else one with such ties."""
         adapts = is_word(self.ties, "adaptive") or self.intercept_strength == "adaptive"
         if adapts and self.fit_intercept == "tied":
-            graph = self._graph(tasks)
+            graph = laplacian(self.task_prior, tasks)
             if graph.one_group > 0 or graph.m == 1:
                 return self
         return replace(
@@ -379,10 +399,6 @@ class Model:
             fit_intercept="tied",
             intercept_strength="adaptive",
         )
-
-    def _graph(self, tasks: Sequence[Hashable]) -> Laplacian:
-        """Laplacian of the ties between these tasks."""
-        return laplacian(self.task_prior, tasks)
 
     def _priors(
         self,
@@ -423,7 +439,7 @@ class Model:
         quadratic = QuadraticPrior(D, graph, *strengths, weighted, target, ridge)
         return quadratic, constraints
 
-    def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Any]:
+    def _sources(self, data: TaskData | TaskStatistics) -> tuple[Moments, Source]:
         """Moments, for priors and scales, and what the loss is evaluated on."""
         if self.device is not None:
             data = to_device(data, self.device, rows=self.family is not None)
@@ -508,7 +524,7 @@ class Model:
 
 
 def find_families(
-    source: Any, prior: FeaturePrior | None, common: Sequence[int]
+    source: Source, prior: FeaturePrior | None, common: Sequence[int]
 ) -> Families:
     """Features that share variances: wiggles and categories of one column.
 
@@ -519,12 +535,12 @@ def find_families(
     groups = design.categories() | curves_of(prior, source.features)
     for positions in groups.values():
         first[positions] = positions[0]
-    fixed: list[Any] = [-1] * d
+    fixed: list[object] = [-1] * d
     for part in () if prior is None else prior.parts:
         if isinstance(part, Ridge):
             for j, family in zip(part.positions, part.families, strict=True):
                 fixed[j] = part.smooth, family
-    number: dict[Any, int] = {-1: -1}
+    number: dict[object, int] = {-1: -1}
     for label in fixed:
         number.setdefault(label, len(number) - 1)
     deviations = np.unique(first, return_inverse=True)[1]
@@ -897,6 +913,6 @@ def score_rows(data: StackedRows, coef: Array, intercept: Array) -> Array:
     return data.forward(coef) + data.spread(intercept) + known
 
 
-def _standardise(source: Any, scale: Array, centre: Array | None) -> Any:
+def _standardise(source: S, scale: Array, centre: Array | None) -> S:
     scaled = source.rescale(scale)
     return scaled if centre is None else scaled.shift(centre)

@@ -43,7 +43,6 @@ __all__ = [
     "errors_of",
     "family_covariances",
     "prediction_variances",
-    "task_errors",
 ]
 
 REPLICATES = 200
@@ -355,27 +354,16 @@ def family_covariances(posed: Posed, solution: Solution) -> Covariances:
     return found._replace(selected=selected, **parts)
 
 
-VARIANCES = "own", "cross", "mean", "between"
-
-
 def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:
     """Gram matrices (m, k, k), centre (d,), and whether intercepts are a first row.
 
     Free intercepts are unknowns here, too: those of a row that is not tied.
     """
-    moments, (d, m) = fit.moments, fit.shape
+    d, m = fit.shape
     if fit.intercepts.are_fixed:
-        raw = moments.raw_gram()
+        raw = fit.moments.raw_gram()
         return np.broadcast_to(raw, (m, d, d)), np.zeros(d), 0
-    weight = moments.weight
-    centre = weight @ moments.x_mean / weight.sum()
-    apart = moments.x_mean - centre
-    blocks = np.empty((m, d + 1, d + 1))
-    edge = weight[:, np.newaxis] * apart
-    blocks[:, 0, 0], blocks[:, 0, 1:], blocks[:, 1:, 0] = weight, edge, edge
-    blocks[:, 1:, 1:] = moments.gram()
-    blocks[:, 1:, 1:] += edge[:, :, np.newaxis] * apart[:, np.newaxis, :]
-    return blocks, centre, 1
+    return fit.blocks_with_intercepts(), fit.centre, 1
 
 
 def _noise(gram: Array) -> Array:
@@ -385,12 +373,3 @@ def _noise(gram: Array) -> Array:
     seed = 0
     rng = np.random.default_rng(seed)
     return roots @ rng.standard_normal((*gram.shape[:2], REPLICATES))
-
-
-def task_errors(moments: Any, coef: Array, intercept: Array) -> Array:
-    """Sum of squared errors of each task (m,), from moments; coef is (m, d)."""
-    products = moments.gram_product(np.ascontiguousarray(coef.T)).T
-    within = moments.yy + np.einsum("ij,ij->i", coef, products - 2.0 * moments.xy)
-    misses = moments.y_mean - np.einsum("ij,ij->i", coef, moments.x_mean) - intercept
-    # Rounding can leave a perfect fit below zero.
-    return np.asarray(np.maximum(within, 0.0) + moments.weight * misses**2)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 from priormtl import TaskStatistics, summarize
+from priormtl.data import pooled_means
 from priormtl.design import Categories, Design, Line, as_frame, learn_plain
 
 COLUMNS = (
@@ -156,4 +157,4 @@ def test_statistics_keep_it_through_sums_and_files(tmp_path):
     assert (a + b).features == (b + a).features == (a + a).features == known
     (a + b).save(tmp_path / "a.stats")
     assert TaskStatistics.load(tmp_path / "a.stats").features == known
-    np.testing.assert_allclose(a.pooled_means(), np.mean(FEATURES, axis=0))
+    np.testing.assert_allclose(pooled_means(a), np.mean(FEATURES, axis=0))

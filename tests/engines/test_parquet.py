@@ -21,7 +21,7 @@ from drawn_tables import (
     to_arrow,
 )
 from priormtl._machine import memory_limit
-from priormtl.data import align_tasks, from_labels, summarize_tasks
+from priormtl.data import align_tasks, from_labels, pooled_means, summarize_tasks
 from priormtl.engines import batches, open_source, read_rows, summarize
 from priormtl.engines import parquet as engine
 from priormtl.engines.parquet import refuse_beyond_memory
@@ -297,7 +297,7 @@ def test_the_encoding_is_that_of_statistics(missing):
     table = to_arrow(mixed_frame(gaps=0.1))
     rows = read_rows(table, missing=missing, **COLUMNS)
     whole = summarize(table, missing=missing, **COLUMNS).whole
-    expected = whole.features.with_means(whole.pooled_means())
+    expected = whole.features.with_means(pooled_means(whole))
     assert rows.design.names == expected.names
     assert (rows.design.missing, rows.design.task) == (missing, "school")
     for one, its in zip(rows.design.terms, expected.terms, strict=True):

@@ -25,7 +25,7 @@ from priormtl import (
     save,
     summarize,
 )
-from priormtl.data import on_disk
+from priormtl.data import on_disk, pooled_means
 from priormtl.data.on_disk import MOST_HELD
 from priormtl.engines import Schema, open_shards, sources
 from priormtl.engines import summarize as summarize_files
@@ -258,7 +258,7 @@ def test_statistics_of_sites_keep_the_columns(folder, frame, tmp_path):
     ):
         assert np.isfinite(model.predict(frame)).all()
         X, weight = encode_naively(frame, "mean")[::2]
-        means = (parts[0] + parts[1]).pooled_means()
+        means = pooled_means(parts[0] + parts[1])
         fills = [np.ravel(term.fill) for term in model.design_.terms]
         np.testing.assert_allclose(np.concatenate(fills), means)
         np.testing.assert_allclose(means, np.average(X, axis=0, weights=weight), 0.1)

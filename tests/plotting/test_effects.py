@@ -19,6 +19,7 @@ from priormtl import (
     save,
     tabular_model,
 )
+from priormtl.data import pooled_means
 from priormtl.plotting import plot_effect
 from shown_models import fitted_model, related_tasks, with_coef
 
@@ -146,7 +147,7 @@ def test_the_band_has_the_standard_errors_of_the_summary(tasks):
     at, width = band_at_the_end(plot_effect(tabular(), "price", tasks=tasks))
     last = tabular()[-1]
     j = list(last.feature_names_in_).index("price")
-    away, summary = at - last.statistics_.pooled_means()[j], last.summary(level=0.95)
+    away, summary = at - pooled_means(last.statistics_)[j], last.summary(level=0.95)
     error = summary.coef_error[1, j]
     if tasks is None:
         [error] = [one.error for one in summary.features if one.name == "price"]

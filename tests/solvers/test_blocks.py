@@ -20,9 +20,11 @@ def written_out(blocks, Q):
         fit = sum(misfit(form, Q, i) for i in range(m))
         fit += np.vdot(Q, blocks.relation @ Q)
     else:
-        gram = np.broadcast_to(blocks.gram, (m, *blocks.gram.shape[1:]))
+        gram = np.broadcast_to(form.gram, (m, *form.gram.shape[1:]))
         fit = sum(Q[:, i] @ gram[i] @ Q[:, i] for i in range(m))
         fit -= 2.0 * np.vdot(form.linear, Q)
+        if blocks.relation.nnz:
+            fit += np.vdot(Q, blocks.relation @ Q)
     ties = blocks.tie @ np.einsum("ji,ji->j", Q, blocks.laplacian.times(Q))
     penalty = blocks.lam @ np.linalg.norm(Q, axis=1)
     return 0.5 * (fit + ties) + penalty
@@ -94,8 +96,6 @@ def test_samples_are_kept_where_features_are_many(layout, kind, monkeypatch):
     monkeypatch.setattr(blocks_module, "SMALL_GRAM", 0)
     blocks = BlockQuadratic.from_problem(problem)
     assert isinstance(blocks.form, SampleForm)
-    with pytest.raises(TypeError, match="samples are kept"):
-        _ = blocks.gram
     check_constant_difference(problem, blocks, kind)
 
 
@@ -111,7 +111,8 @@ def test_restricted_rows_are_those_of_the_restricted_problem(kind, monkeypatch):
         inside = np.concatenate([np.arange(extra), extra + features])
         Q[inside] = np.random.default_rng(1).standard_normal((len(inside), Q.shape[1]))
         assert written_out(part, Q[inside]) == pytest.approx(written_out(blocks, Q))
-        assert blocks.restrict(np.arange(problem.shape[0])) is blocks
+        whole = blocks.restrict(np.arange(problem.shape[0]))
+        assert written_out(whole, Q) == pytest.approx(written_out(blocks, Q))
 
 
 def test_statistics_stay_as_they_are():
@@ -119,7 +120,8 @@ def test_statistics_stay_as_they_are():
     before = data.xx.copy()
     prior = quadratic_prior(data, 0.5, 0.8)
     problem = Problem(Squared().bind(data, FreeIntercepts()), prior, L21(), 0.7)
-    gram = BlockQuadratic.from_problem(problem).gram
+    whole = BlockQuadratic.from_problem(problem).restrict(np.arange(problem.shape[0]))
+    gram = whole.form.gram
     assert np.array_equal(data.xx, before)
     assert gram == pytest.approx(before + prior.relation.toarray())
 

@@ -27,14 +27,14 @@ from priormtl.solvers import (
     NuclearNewton,
     NuclearSplitting,
     ProximalNewton,
+    Solver,
     StopReason,
     WorkingSet,
-    choose,
     default_method,
     gap_below,
     max_iter,
-    method_by_name,
     solve,
+    solver,
 )
 from priormtl.solvers.block_newton import BlockNewton
 
@@ -46,7 +46,7 @@ def test_the_papers_five_have_its_names():
 
 @pytest.mark.parametrize("name", METHODS)
 def test_names_give_methods_with_their_defaults(name):
-    assert method_by_name(name, sine_problem()) == METHODS[name]()
+    assert Solver(name).choose(sine_problem()) == METHODS[name]()
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
@@ -54,18 +54,18 @@ def test_names_give_methods_with_their_defaults(name):
 def test_auto_solves_what_it_is_chosen_for(penalty, lam):
     problem = sine_problem(lam=lam, penalty=PENALTIES[penalty])
     rules = [gap_below(1e-9), max_iter(1000)]
-    solution = solve(problem, method_by_name("auto", problem), stop=rules)
+    solution = solve(problem, Solver("auto").choose(problem), stop=rules)
     assert solution.reason is StopReason.GAP
 
 
 def test_auto_moves_along_one_rank_for_the_nuclear_norm():
     problem = sine_problem(penalty=PENALTIES["nuclear"])
-    assert method_by_name("auto", problem) == NuclearNewton()
+    assert Solver("auto").choose(problem) == NuclearNewton()
     plain = sine_problem(theta=0.0, epsilon=0.0, penalty=PENALTIES["nuclear"])
-    assert method_by_name("auto", plain) == NuclearSplitting()
+    assert Solver("auto").choose(plain) == NuclearSplitting()
     data = with_signs(sine_tasks(4, 5))
     signs = build_problem(data, lam=0.1, loss=Logistic(), penalty=Nuclear())
-    assert method_by_name("auto", signs) == ProximalNewton(default_method)
+    assert Solver("auto").choose(signs) == ProximalNewton(default_method)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -76,7 +76,7 @@ def test_auto_restarts_where_gram_matrices_do_not_pay(loss, d, m):
     data = from_lists(X, [np.array([1.0, -1.0])] * m)
     fit = LOSSES[loss].bind(data, NoIntercepts())
     problem = Problem(fit, QuadraticPrior.none(d, m), Nuclear(), 0.1)
-    assert method_by_name("auto", problem) == Fista(restart=True)
+    assert Solver("auto").choose(problem) == Fista(restart=True)
 
 
 def test_auto_restarts_where_modes_do_not_pay():
@@ -84,7 +84,7 @@ def test_auto_restarts_where_modes_do_not_pay():
     data = from_lists([rng.standard_normal((400, 300))], [rng.standard_normal(400)])
     fit = Squared().bind(data, NoIntercepts())
     problem = Problem(fit, QuadraticPrior.none(300, 1), Nuclear(), 0.1)
-    assert method_by_name("auto", problem) == Fista(restart=True)
+    assert Solver("auto").choose(problem) == Fista(restart=True)
 
 
 def test_auto_is_newton_where_there_is_none():
@@ -92,14 +92,14 @@ def test_auto_is_newton_where_there_is_none():
 
 
 def test_unknown_names_are_refused():
-    with pytest.raises(ValueError, match="unknown method 'newtn'"):
-        method_by_name("newtn", sine_problem())
+    with pytest.raises(ValueError, match="solver must be one of"):
+        Solver("newtn")
 
 
 @pytest.mark.parametrize("free", [0, 2**40])
 def test_free_memory_decides_whether_gram_matrices_are_laid_out(monkeypatch, free):
-    monkeypatch.setattr(choose, "free_bytes", lambda: free)
-    monkeypatch.setattr(choose, "SMALL_GRAM_NUMBERS", 0)
+    monkeypatch.setattr(solver, "free_bytes", lambda: free)
+    monkeypatch.setattr(solver, "SMALL_GRAM_NUMBERS", 0)
     data = sine_tasks(4, 5)
     # Gram matrices are all there is: only parts of them are laid out.
     problem = build_problem(summarize_tasks(data), lam=0.1)

@@ -30,11 +30,11 @@ from priormtl.solvers import (
     Ista,
     IstaReverse,
     Linear,
+    Solver,
     StopReason,
     gap_below,
     iterate,
     max_iter,
-    method_by_name,
     solve,
 )
 from priormtl.solvers.first_order import (
@@ -91,7 +91,7 @@ def test_all_reach_the_same_objective(name, loss, penalty):
     intercepts = INTERCEPTS[turn % len(INTERCEPTS)]
     problem = example(loss, penalty, intercepts)
     rules = [gap_below(1e-7), max_iter(20_000)]
-    solution = solve(problem, method_by_name(name, problem), stop=rules)
+    solution = solve(problem, Solver(name).choose(problem), stop=rules)
     assert solution.reason is StopReason.GAP
     known = known_optimum(loss, penalty, intercepts)
     assert solution.certificate.primal == pytest.approx(known, rel=1e-6)
@@ -102,7 +102,7 @@ def test_all_reach_the_same_coefficients_where_these_are_unique(name):
     problem = example(intercepts="free")
     rules = [gap_below(1e-13), max_iter(20_000)]
     best = solve(problem, Fista(restart=True), stop=rules).coef
-    solution = solve(problem, method_by_name(name, problem), stop=rules)
+    solution = solve(problem, Solver(name).choose(problem), stop=rules)
     np.testing.assert_allclose(solution.coef, best, atol=1e-6)
 
 
@@ -228,7 +228,7 @@ def test_features_that_are_all_zero_stay_out(name):
     data = data.with_matrix(0.0 * data.X)
     problem = build_problem(data, lam=0.5)
     solution = solve(
-        problem, method_by_name(name, problem), stop=[gap_below(1e-10), max_iter(10)]
+        problem, Solver(name).choose(problem), stop=[gap_below(1e-10), max_iter(10)]
     )
     assert solution.n_iter == 0
     assert not solution.coef.any()
@@ -240,7 +240,7 @@ def test_one_more_step_from_the_optimum_changes_nothing(name):
     rules = [gap_below(1e-14), max_iter(20_000)]
     best = solve(problem, Fista(restart=True), stop=rules)
     after = solve(
-        problem, method_by_name(name, problem), coef=best.coef, stop=[max_iter(3)]
+        problem, Solver(name).choose(problem), coef=best.coef, stop=[max_iter(3)]
     )
     np.testing.assert_allclose(after.coef, best.coef, atol=1e-7)
 

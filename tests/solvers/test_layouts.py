@@ -125,6 +125,7 @@ def both_forms(shared, tie):
         blocks, form=SampleForm(rows, target, starts, np.zeros(0)), relation=relation
     )
     formed = replace(kept, form=NormalForm(gram, linear, np.zeros(0)))
+    formed = formed.restrict(np.arange(K))  # Gram matrices then hold the relation
     engines = (SharedSamples, SharedBlock) if shared else (TaskSamples, TaskBlocks)
     return *(e(b, b.form) for e, b in zip(engines, (kept, formed), strict=True)), Q
 

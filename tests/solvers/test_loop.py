@@ -22,13 +22,13 @@ from priormtl.solvers import (
     History,
     Linear,
     Progress,
+    Solver,
     StopReason,
     diverged,
     gap_below,
     iterate,
     max_iter,
     max_seconds,
-    method_by_name,
     no_progress,
     solve,
     stalled,
@@ -99,7 +99,7 @@ def test_warm_start_at_the_optimum_stops_at_once(name):
     best = solve(problem, Fista(restart=True), stop=rules)
     again = solve(
         problem,
-        method_by_name(name, problem),
+        Solver(name).choose(problem),
         coef=best.coef,
         stop=[gap_below(1e-11), max_iter(5000)],
     )
@@ -112,7 +112,7 @@ def test_equal_problems_give_equal_bits(name):
     runs = []
     for _ in range(2):
         problem = sine_problem(m=8)
-        method = method_by_name(name, problem)
+        method = Solver(name).choose(problem)
         runs.append(solve(problem, method, stop=[max_iter(60)]))
     np.testing.assert_array_equal(runs[0].coef, runs[1].coef)
     assert runs[0].certificate == runs[1].certificate
@@ -214,7 +214,7 @@ def test_a_run_without_guard_overflows_and_is_told_in_the_end():
 def test_converging_runs_are_not_called_diverging(name):
     problem = sine_problem()
     rules = [diverged(), gap_below(1e-9), max_iter(20_000)]
-    solution = solve(problem, method_by_name(name, problem), stop=rules)
+    solution = solve(problem, Solver(name).choose(problem), stop=rules)
     assert solution.reason is StopReason.GAP
 
 
@@ -223,7 +223,7 @@ def test_warm_start_above_the_limit_is_not_called_diverging(name):
     problem = sine_problem()
     solution = solve(
         problem,
-        method_by_name(name, problem),
+        Solver(name).choose(problem),
         coef=np.full(problem.shape, 100.0),
         stop=[diverged(), gap_below(1e-9), max_iter(20_000)],
     )
@@ -283,7 +283,7 @@ def test_no_progress_counts_checks_since_the_gap_last_halved():
     astray = solve(problem, Wanderer(), coef=np.ones(problem.shape), stop=rules)
     assert (astray.reason, astray.n_iter) == (StopReason.NO_PROGRESS, 5)
     rules = [gap_below(1e-10, every=1), no_progress(5)]
-    newton = solve(problem, method_by_name("auto", problem), stop=rules)
+    newton = solve(problem, Solver("auto").choose(problem), stop=rules)
     assert newton.reason is StopReason.GAP
 
 

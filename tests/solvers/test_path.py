@@ -24,7 +24,7 @@ from priormtl.solvers import (
     solve_path,
     stalled,
 )
-from priormtl.solvers.path import _screen, identifiable_features
+from priormtl.solvers.solver import _screen, identifiable_features
 
 
 def rules(method):
@@ -92,7 +92,7 @@ def test_wrong_screening_is_noticed(monkeypatch):
     lams = lam_grid(problem, 5)
     right = solve_path(problem, lams, rules=rules)
     monkeypatch.setattr(
-        "priormtl.solvers.path._screen", lambda *_: np.array([problem.shape[0] - 1])
+        "priormtl.solvers.solver._screen", lambda *_: np.array([problem.shape[0] - 1])
     )
     wrong = solve_path(problem, lams, rules=rules)
     for a, b in zip(right, wrong, strict=True):
@@ -201,7 +201,7 @@ def test_paths_are_those_of_all_features(kind, monkeypatch):
     lams = lam_grid(problem, 4)
     found = solve_path(problem, lams, rules=rules)
     monkeypatch.setattr(
-        "priormtl.solvers.path.identifiable_features", lambda problem: None
+        "priormtl.solvers.solver.identifiable_features", lambda problem: None
     )
     for lam, ours, whole in zip(
         lams, found, solve_path(problem, lams, rules=rules), strict=True

@@ -49,6 +49,7 @@ from priormtl.data.moments import (
     pooled_variance,
     refuse_tiny,
     shift_samples,
+    task_errors,
 )
 from priormtl.data.on_disk import StreamedGrams
 from priormtl.data.statistics import (

@@ -12,7 +12,7 @@ has more: these are its statistics (a triangular factor of them, which loses no 
 """
 
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Any, NamedTuple, Protocol, Self, TypeVar
@@ -233,7 +233,7 @@ def _in_threads(
         yield from pool.map(step, items)
 
 
-def label_array(labels: Sequence[Any]) -> np.ndarray:
+def label_array(labels: Sequence[Hashable]) -> np.ndarray:
     """Labels as an array, each as it is unless all are of one plain type."""
     kinds = set(map(type, labels))
     if len(kinds) == 1 and kinds <= {int, str, float, np.int64, np.str_}:

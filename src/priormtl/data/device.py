@@ -21,7 +21,7 @@ from priormtl.data.tasks import StackedRows
 Tensor = Any
 
 
-def find_device(name: object) -> Any:
+def find_device(name: object) -> object:
     """The device of this name, or an error that says what is missing."""
     try:
         import torch  # noqa: PLC0415
@@ -58,7 +58,7 @@ def lives_on_device(X: object) -> bool:
     return where is not None and int(where()[0]) != 1
 
 
-def as_tensor(values: Any, device: Any) -> Tensor:
+def as_tensor(values: Any, device: object) -> Tensor:
     """Numbers as doubles on a device; those that are there already are not copied."""
     import torch  # noqa: PLC0415
 
@@ -72,7 +72,7 @@ def as_tensor(values: Any, device: Any) -> Tensor:
     return values.detach().to(device=device, dtype=torch.float64)
 
 
-def tensor_device(values: Any) -> Any:
+def tensor_device(values: Any) -> object:
     """Where an array of a device lives, as PyTorch calls it."""
     import torch  # noqa: PLC0415
 
@@ -109,7 +109,7 @@ class DeviceGrams:
         return cls(as_tensor(xx, device))
 
     @property
-    def device(self) -> Any:
+    def device(self) -> object:
         return self.tensor.device
 
     @property
@@ -179,9 +179,9 @@ class DeviceGrams:
 class DeviceRows(StackedRows):
     """Rows of task after task whose products are computed on a device."""
 
-    device: Any
+    device: object
     # X and its tensor, as it was last sent there; copies that share X share it.
-    held: dict[str, Any] = field(default_factory=dict, repr=False)
+    held: dict[str, Tensor] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, data: StackedRows, device: object) -> "DeviceRows":

@@ -18,7 +18,7 @@ import narwhals.stable.v2 as nw
 import numpy as np
 from narwhals.stable.v2.dependencies import get_pyarrow
 
-from priormtl._arrays import Index
+from priormtl._arrays import Array, Index
 from priormtl.archive import Settings
 from priormtl.design.frames import is_missing
 from priormtl.exceptions import unknown_names
@@ -146,7 +146,9 @@ def join_labels(columns: Sequence[Any]) -> np.ndarray:
     return _object_array(joined)[codes]
 
 
-def refuse_crossed(tasks: Sequence[Hashable], rows: Any, columns: Any) -> None:
+def refuse_crossed(
+    tasks: Sequence[Hashable], rows: Array | Index, columns: object
+) -> None:
     """Fail if labels of nested tasks are those of columns that are crossed.
 
     Then most labels have one row (of ``rows``), and their last part recurs in several
@@ -285,7 +287,7 @@ def _unique(labels: object, n: int) -> tuple[tuple[Hashable, ...], Index]:
     return tuple(distinct.tolist()), codes.astype(np.intp)
 
 
-def _object_array(items: list[Any]) -> np.ndarray:
+def _object_array(items: Sequence[object]) -> np.ndarray:
     """Array of the items themselves; NumPy alone would turn [1, "a"] into strings."""
     array = np.empty(len(items), dtype=object)
     array[:] = items
@@ -360,7 +362,7 @@ class TaskOrder(tuple[Hashable, ...]):
         order.declared = tuple(declared)
         return order
 
-    def __getnewargs__(self) -> tuple[Any, ...]:
+    def __getnewargs__(self) -> tuple[object, ...]:
         return tuple(self), self.declared
 
 
@@ -450,9 +452,9 @@ def _sorted(tasks: Iterable[Hashable]) -> list[Hashable]:
 # Names as JSON values, and names of features that have none.
 
 
-def to_plain(labels: Sequence[Hashable]) -> list[Any]:
+def to_plain(labels: Sequence[Hashable]) -> list[object]:
     """Labels as JSON values; only text, numbers and dates can be saved."""
-    plain = list[Any]()
+    plain = list[object]()
     for label in labels:
         if isinstance(label, bool | int | float | str):
             plain.append(label)
@@ -490,7 +492,7 @@ def tasks_from_plain(settings: Mapping[str, Any]) -> tuple[Hashable, ...]:
     return TaskOrder(tasks, declared)
 
 
-def name_features(names: Sequence[Any] | None, d: int) -> tuple[str, ...]:
+def name_features(names: Sequence[object] | None, d: int) -> tuple[str, ...]:
     """Names of d features; x0, x1, … if the data had none."""
     if names is None:
         return tuple(map(unnamed_feature, range(d)))

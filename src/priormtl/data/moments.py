@@ -45,6 +45,8 @@ def pooled_means(moments: "Moments") -> Array:
 
 
 def pooled_variance(moments: "Moments") -> Array:
+    """Variance of each feature over all rows of all tasks (d,)."""
+    # That within tasks, and that of their means.
     weight = moments.weight / moments.weight.sum()
     centre = weight @ moments.x_mean
     between = weight @ (moments.x_mean - centre) ** 2
@@ -57,6 +59,15 @@ def pooled_scale(moments: "Moments") -> Array:
     # A constant column keeps rounding noise of the size of its mean.
     noise = 1e-14 * np.abs(moments.x_mean).max(axis=0)
     return np.where(deviation > noise, deviation, 1.0)
+
+
+def task_errors(moments: "Moments", coef: Array, intercept: Array) -> Array:
+    """Sum of squared errors of each task (m,), from moments; coef is (m, d)."""
+    products = moments.gram_product(np.ascontiguousarray(coef.T)).T
+    within = moments.yy + np.einsum("ij,ij->i", coef, products - 2.0 * moments.xy)
+    misses = moments.y_mean - np.einsum("ij,ij->i", coef, moments.x_mean) - intercept
+    # Rounding can leave a perfect fit below zero.
+    return np.asarray(np.maximum(within, 0.0) + moments.weight * misses**2)
 
 
 # Samples about their mean.

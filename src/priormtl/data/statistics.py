@@ -302,11 +302,6 @@ class TaskStatistics:
             yy=self.yy * one,
         )
 
-    def pooled_means(self) -> Array:
-        """Mean of each feature over the rows of all tasks (d,)."""
-        total = float(self.weight.sum())
-        return self.weight @ self.x_mean / (total or 1.0)
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the statistics to one file. A failure leaves no partial file.
 

@@ -9,9 +9,10 @@ formula. So rows are read from memory once, and Gram matrices written once.
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import dger, dsyrk
@@ -24,6 +25,7 @@ from priormtl.data.device import (
     DeviceGrams,
     DeviceProducts,
     DeviceRows,
+    Tensor,
     as_index,
     as_tensor,
     find_device,
@@ -45,6 +47,7 @@ CHUNK_CELLS = 2**21  # numbers centred at a time, at most: 16 MB
 CACHED_CELLS = 2**16  # numbers that stay in a processor's cache: 512 kB
 TILE = 32
 UPPER = np.triu(np.ones((TILE, TILE), dtype=bool), 1)
+Order = Literal["C", "F"]
 MUCH = 2**31  # multiplications that keep two threads busy
 
 
@@ -80,20 +83,24 @@ def to_device(
         return data.derive(xx=DeviceGrams.of(data.xx, device))
     if isinstance(data, DeviceRows) and rows:
         return data
-    stacked = isinstance(data, StackedRows) and not issparse(data.X)
+    stacked = None
+    if isinstance(data, StackedRows) and not issparse(data.X):
+        stacked = data
     if rows:
-        if not stacked:
+        if stacked is None:
             raise ValueError(
                 f"device={name!r} needs dense rows with one task label each where the "
                 "loss is logistic. Use device=None."
             )
-        return DeviceRows.of(data, device)  # type: ignore[arg-type]
-    if stacked:
-        return summarize_rows(as_tensor(data.X, device), data, device)
+        return DeviceRows.of(stacked, device)
+    if stacked is not None:
+        return summarize_rows(as_tensor(stacked.X, device), stacked, device)
     return to_device(summarize_tasks(data), name)
 
 
-def summarize_rows(X: Any, data: Any, device: Any) -> TaskStatistics:
+def summarize_rows(
+    X: Tensor, data: StackedRows | DeviceRows, device: object
+) -> TaskStatistics:
     """Statistics of stacked rows, computed where the tensor X is."""
     if data.offset is not None:
         data = data.without_offset()
@@ -180,7 +187,7 @@ def summarize(
 
 
 def _summarize_tensor(
-    X: Any, y: Any, task: Any, sample_weight: Any
+    X: Any, y: Any, task: object, sample_weight: object
 ) -> tuple[TaskStatistics, Array]:
     """Statistics of rows that a device holds, and the number of rows of each task.
 
@@ -324,10 +331,10 @@ def _chunk_rows(d: int) -> int:
     return max(1, min(rows, CHUNK_CELLS // max(1, d)))
 
 
-def _chunk(X: Matrix, memory: Array) -> tuple[Array, Any]:
+def _chunk(X: Matrix, memory: Array) -> tuple[Array, Order]:
     """Copy of rows in order "C" or "F", as they are: copying between these is slow."""
     dense = X.toarray() if issparse(X) else X
-    order: Any = "F" if dense.strides[0] < dense.strides[1] else "C"
+    order: Order = "F" if dense.strides[0] < dense.strides[1] else "C"
     rows = memory[: dense.size].reshape(dense.shape, order=order)
     rows[:] = dense
     return rows, order
@@ -418,8 +425,16 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
         for field, value in zip(found, _one_task(products), strict=True):
             field[i] = value[0]
 
-    def collect(parts: Iterable[Products | None]) -> None:
-        """Join the segments of large tasks, in order."""
+    with ExitStack() as threaded:
+        parts: Iterable[Products | None] = map(work, items)
+        if d * X.size > MUCH:
+            blas = ThreadpoolController().select(user_api="blas")
+            known = (library["num_threads"] for library in blas.info())
+            # One thread of BLAS for each of ours.
+            threaded.enter_context(blas.limit(limits=1))
+            pool = ThreadPoolExecutor(max(known, default=1))
+            parts = threaded.enter_context(pool).map(work, items)
+        # Join the segments of large tasks, in order.
         whole = None
         for (i, _, _, end), part in zip(items, parts, strict=True):
             if part is not None:
@@ -427,14 +442,6 @@ def task_products(X: Array, y: Array, weight: Array, starts: Index) -> Products:
                 if end == ends[i + 1]:
                     put(i, whole)
                     whole = None
-
-    if d * X.size > MUCH:
-        blas = ThreadpoolController().select(user_api="blas")
-        threads = max((library["num_threads"] for library in blas.info()), default=1)
-        with blas.limit(limits=1), ThreadPoolExecutor(threads) as pool:
-            collect(pool.map(work, items))
-    else:
-        collect(map(work, items))
     for i in _clean(found):
         rows = slice(ends[i], ends[i + 1])
         put(i, centred_products(X[rows], y[rows], weight[rows]))

@@ -18,6 +18,7 @@ import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from priormtl._arrays import Array, Index, Matrix
+from priormtl._numerics import LARGEST
 from priormtl.data.labels import (
     declares_order,
     find_task_columns,
@@ -25,7 +26,6 @@ from priormtl.data.labels import (
     mark_ordered,
 )
 from priormtl.design.frames import (
-    LARGEST_VALUE,
     as_frame,
     frame_values,
     not_finite,
@@ -134,7 +134,7 @@ def read_matrix(X: object) -> Matrix:
     if matrix.ndim != 2:
         raise ValueError(f"X must have two dimensions: got shape {matrix.shape}.")
     values = matrix.data if issparse(matrix) else matrix
-    if not np.max(np.abs(values), initial=0.0) <= LARGEST_VALUE:
+    if not np.max(np.abs(values), initial=0.0) <= LARGEST:
         raise not_finite(matrix, names)
     return matrix
 

@@ -34,8 +34,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from priormtl._arrays import Array, Index
+from priormtl._numerics import LARGEST
 from priormtl.design.frames import (
-    LARGEST_VALUE,
     column_floats,
     is_missing,
     refuse_infinite,
@@ -215,7 +215,7 @@ def _object_values(name: str, kind: str, values: list[Any]) -> Array:
     try:
         numbers = np.array([np.nan if v is None else float(v) for v in known])
     except OverflowError:  # integers of Python have no limit
-        numbers = np.array([2.0 * LARGEST_VALUE])
+        numbers = np.array([2.0 * LARGEST])
     refuse_infinite(numbers, name)
     return numbers
 

@@ -16,8 +16,8 @@ import numpy as np
 from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Matrix
+from priormtl._numerics import LARGEST
 
-LARGEST_VALUE = 1e100  # squares of larger numbers, summed, leave the range of doubles
 Frame: TypeAlias = nw.DataFrame[Any]
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
@@ -82,7 +82,7 @@ def column_floats(column: Any, kind: Any = None) -> Array:
 def refuse_infinite(values: Array, name: str) -> None:
     """Fail if a column has infinite values, or larger ones than can be squared."""
     known = np.where(np.isnan(values), 0.0, values)
-    if not np.max(np.abs(known), initial=0.0) <= LARGEST_VALUE:
+    if not np.max(np.abs(known), initial=0.0) <= LARGEST:
         raise not_finite(known[:, np.newaxis], [name])
 
 
@@ -103,7 +103,7 @@ def series_floats(column: Any) -> Array:
         try:
             return np.array(column.to_list(), dtype=np.float64)
         except OverflowError:  # integers of Python have no limit
-            return np.full(len(column), 2.0 * LARGEST_VALUE)  # refused as too large
+            return np.full(len(column), 2.0 * LARGEST)  # refused as too large
     # Arrow casts no integers beyond 2⁵³, and NumPy has none of 128 bits.
     if column.dtype.is_integer() and column.dtype not in (nw.Int128, nw.UInt128):
         values = column.fill_null(0).to_numpy().astype(np.float64)
@@ -115,7 +115,7 @@ def not_finite(X: Matrix, names: list[str] | None) -> ValueError:
     """Name the first column with NaN, infinity or numbers too large to square."""
     values = X.data if issparse(X) else X
     columns = X.tocoo().col if issparse(X) else np.arange(X.shape[1])
-    wrong = ~(np.abs(values) <= LARGEST_VALUE)
+    wrong = ~(np.abs(values) <= LARGEST)
     first = int(columns[wrong][0] if issparse(X) else np.argmax(wrong.any(axis=0)))
     name = repr(names[first]) if names else str(first)
     values = X[:, [first]].toarray() if issparse(X) else X[:, first]
@@ -124,7 +124,7 @@ def not_finite(X: Matrix, names: list[str] | None) -> ValueError:
     elif np.isinf(values).any():
         what, way_out = "inf", "replace or drop the infinite values"
     else:
-        what, way_out = f"values beyond {LARGEST_VALUE:g}", "rescale it"
+        what, way_out = f"values beyond {LARGEST:g}", "rescale it"
     return ValueError(f"X must be finite: column {name} contains {what}; {way_out}.")
 
 

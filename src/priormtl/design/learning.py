@@ -51,10 +51,6 @@ N_KNOTS = 10
 # in all tasks and take no dense columns. Fewer are categories, which may vary. Tried on
 # drawn tables (benchmarks.width) only: no real table chose it.
 FEWEST_LEVELS = 20
-# Share of rows that repeat the text of another one. Below it, few new rows have a level
-# that was seen, and as many levels as rows take long: names of 1,016 players, of whom
-# 32 have two rows, 15 of 24 s (mlb_players_18 of openintro) for the same error.
-LEAST_REPEATS = 0.1
 N_TICKS = 11  # deciles and both ends
 
 
@@ -254,10 +250,14 @@ def learn_categories(
             )
     n_seen, reason, words = int(counts.sum()), "", ""
     repeats = n_seen - len(values)
+    # Where fewer rows repeat the text of another one, few new rows have a level that
+    # was seen, and as many levels as rows take long: names of 1,016 players, of whom 32
+    # have two rows, 15 of 24 s (mlb_players_18 of openintro) for the same error.
+    least_repeats = 0.1 * n_seen
     if repeats == 0 and n_seen >= FEWEST_VALUES:
         reason = "all different"
     elif (
-        repeats < LEAST_REPEATS * n_seen
+        repeats < least_repeats
         and len(values) >= FEWEST_LEVELS
         and not cells.is_declared
     ):

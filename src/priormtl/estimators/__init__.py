@@ -7,7 +7,6 @@ from priormtl.estimators.classifier import (
     TaskScores,
     separate_tasks,
 )
-from priormtl.estimators.copies import CopyFeatures
 from priormtl.estimators.cross_validated import (
     MultiTaskClassifierCV,
     MultiTaskRegressorCV,
@@ -28,7 +27,6 @@ from priormtl.estimators.paths import (
 from priormtl.estimators.progress import hide_progress, show_progress
 from priormtl.estimators.regressor import MultiTaskRegressor, RegressionTasks
 from priormtl.estimators.sources import fit_rows, read_source, read_source_rows
-from priormtl.estimators.spline_features import SplineFeatures
 from priormtl.estimators.splitting import (
     DEFAULT_FOLDS,
     make_splits,
@@ -52,3 +50,4 @@ from priormtl.estimators.tabular import (
     tabular_model,
 )
 from priormtl.estimators.task_folds import TaskGroupKFold, TaskKFold, TaskTimeSplit
+from priormtl.estimators.transformers import CopyFeatures, SplineFeatures

@@ -48,7 +48,7 @@ class Rows(NamedTuple):
     """Rows of a table as a model reads them."""
 
     X: Matrix  # (n, d) features
-    labels: Any  # (n,) tasks; None: not told
+    labels: object  # (n,) tasks; None: not told
     offset: Array | None = None  # (n,) known part of scores
     crossed: Crossed | None = None  # levels of crossed factors
     time: Array | None = None  # (n,) where a column of X orders them
@@ -62,10 +62,10 @@ class MultiTaskEstimator(BaseEstimator, ABC):
     """
 
     fitted_: Fitted
-    task: Any  # column of X, or several from coarse to fine
+    task: object  # column of X, or several from coarse to fine
     tasks_: np.ndarray
     _targets_are_columns: bool
-    _frame_library: Any = None  # of the table that was fitted, if it was a frame
+    _frame_library: str | None = None  # of the table that was fitted, if it was a frame
     design_: Design  # where columns of a table have names
     task_column_: str  # likewise
 
@@ -186,7 +186,7 @@ class MultiTaskEstimator(BaseEstimator, ABC):
         design = self.__dict__.get("design_")
         return Table(rows.X, numbers, codes, tasks, weight, design, *rows[2:])
 
-    def _read_rows(self, X: Any, task: object, *, reset: bool = False) -> Rows:
+    def _read_rows(self, X: object, task: object, *, reset: bool = False) -> Rows:
         """Features of X and what goes with them, after scikit-learn's checks."""
         if reset:
             self._adopt_design(None)

@@ -31,6 +31,7 @@ from priormtl.data import (
     pooled_variance,
     refuse_crossed,
     score_by_task,
+    task_errors,
 )
 from priormtl.design import Design, build_frame, find_frame_library
 from priormtl.estimators import many_tasks
@@ -66,7 +67,6 @@ from priormtl.uncertainty import (
     covariances,
     errors_of,
     family_covariances,
-    task_errors,
 )
 
 __all__ = [
@@ -80,7 +80,6 @@ __all__ = [
 ]
 
 INTERCEPT = "(intercept)"
-MOST_KEPT = 2**20  # numbers of a fit: 8 MB
 FAR = 5.0  # deviations from zero of the mean of a feature
 
 
@@ -92,21 +91,21 @@ class LinearMultiTask(MultiTaskEstimator):
     the constructor that ``dataclass`` writes.
     """
 
-    feature_prior: Any = None
-    task_prior: Any = "chain"
+    feature_prior: object = None
+    task_prior: object = "chain"
     penalty: str = "l21"
     fit_intercept: bool | str = True
     intercept_strength: float | str = 1.0
-    feature_weights: Any = None
-    ties: Any = "uniform"
+    feature_weights: Array | None = None
+    ties: Array | str = "uniform"
     standardize: bool = False
     solver: str = "auto"
     tol: float = 1e-6
     max_iter: int = 10_000
-    task: Any = None
+    task: object = None
     unseen_tasks: str = "error"
     outlier_tasks: bool = False
-    device: Any = None
+    device: object = None
     crossed: Any = None
 
     _losses: ClassVar[tuple[str, ...]] = ("squared",)
@@ -257,6 +256,7 @@ class LinearMultiTask(MultiTaskEstimator):
         has_outliers: bool,
     ) -> None:
         """Keep what was learned, in the user's units."""
+        # The fit divided features by their scale: coefficients do the same.
         moments, problem, family = posed.moments, posed.problem, posed.model.family
         scale = posed.scale[:, np.newaxis]
         total = solution.point.total if has_outliers else solution.coef
@@ -265,6 +265,7 @@ class LinearMultiTask(MultiTaskEstimator):
         if posed.model.n_classes > 2:
             coef, intercept = split_classes(posed, coef, intercept)
         else:
+            # Predictions at the mean features of all rows, less their mean over tasks.
             levels = coef @ pooled_means(moments) + intercept
             effects = levels - levels.mean()
         strength = None
@@ -272,6 +273,7 @@ class LinearMultiTask(MultiTaskEstimator):
             if not posed.model.standardize:
                 warn_of_far_features(moments)
             strength = posed.intercept_strength
+        # Statistics are kept for standard errors and updates; rows are not.
         kept = moments if isinstance(moments, TaskStatistics) else None
         if isinstance(data, TaskStatistics) and data.is_mapped:
             kept = data
@@ -329,6 +331,7 @@ class LinearMultiTask(MultiTaskEstimator):
         )
         if isinstance(self, RegressorMixin) and family is None:
             find_errors = None
+            # Moments hold no levels of factors and no drift: then rows tell the errors.
             is_added = posed.crossed is not None or posed.drift is not None
             if isinstance(data, StackedRows) and is_added:
                 misses = data.y - score_rows(data, coef.T, solution.intercept)
@@ -353,8 +356,8 @@ class LinearMultiTask(MultiTaskEstimator):
         elif family is not None and not has_outliers and fitted.n_classes == 1:
             find_errors = partial(quick_errors, fitted, posed, solution)
             fitted = replace(fitted, find_errors=find_errors)
-        # Rows of small fits are kept until standard errors are asked for.
-        if problem.fit.size > MOST_KEPT:
+        # Rows of small fits, up to 8 MB, are kept until standard errors are asked for.
+        if problem.fit.size > 2**20:
             fitted = fitted.with_errors(fitted.errors)
         self.fitted_ = fitted
 
@@ -470,6 +473,7 @@ class LinearMultiTask(MultiTaskEstimator):
         """The model of the fit, with all that was estimated."""
         fitted = self.fitted_
         assert fitted.model is not None
+        assert fitted.tie_weights is not None
         strength = fitted.intercept_strength
         return replace(
             fitted.model,
@@ -530,7 +534,7 @@ class LinearMultiTask(MultiTaskEstimator):
         """Expect the features of statistics from now on."""
         self._frame_library = None
         self.n_features_in_, design = statistics.shape[0], statistics.features
-        means = statistics.pooled_means()
+        means = pooled_means(statistics)
         self._adopt_design(None if design is None else design.with_means(means))
 
 
@@ -543,7 +547,7 @@ class FixedStrengths(LinearMultiTask):
     epsilon: float = 1.0
     _: KW_ONLY
     warm_start: bool = False
-    outlier_strength: Any = None
+    outlier_strength: object = None
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         family = self._family

@@ -20,6 +20,7 @@ from priormtl.data import (
     statistics_pay,
     summarize,
     summarize_tasks,
+    task_errors,
 )
 from priormtl.design import as_frame
 from priormtl.estimators.base import MultiTaskEstimator, unchanged_on_error
@@ -30,7 +31,7 @@ from priormtl.estimators.splitting import DEFAULT_FOLDS, make_splits
 from priormtl.fitted import Fitted
 from priormtl.losses import Family
 from priormtl.selection import Calibration, FoldModels, HeldOut, divide, from_errors
-from priormtl.uncertainty import prediction_variances, task_errors
+from priormtl.uncertainty import prediction_variances
 
 if TYPE_CHECKING:
     from priormtl.engines import Schema

@@ -3,6 +3,7 @@
 The command ``priormtl`` reads its tables by the same two functions.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
@@ -27,9 +28,9 @@ def read_source(
     schema: "Schema | None" = None,
     *,
     where: object = None,
-    shards: Any = None,
+    shards: str | os.PathLike[str] | None = None,
     model: object = None,
-    **columns: Any,
+    **columns: object,
 ) -> "Summary":
     """Summarise files in one pass, with a progress bar.
 
@@ -59,7 +60,7 @@ def read_source_rows(
     *,
     where: object = None,
     model: object = None,
-    **columns: Any,
+    **columns: object,
 ) -> "SourceRows":
     """Read all rows of files into memory, with a progress bar.
 
@@ -75,7 +76,7 @@ def read_source_rows(
 
 
 def _complete(
-    model: object, schema: "Schema | None", columns: dict[str, Any]
+    model: object, schema: "Schema | None", columns: dict[str, object]
 ) -> "Schema":
     """Return the schema, with the task column of the model if it has none."""
     from priormtl import engines  # noqa: PLC0415

@@ -18,8 +18,6 @@ from priormtl.rendering import count_words, spell_number
 
 __all__ = ["StatementSummary", "read_statements"]
 
-ALIKE = 0.01  # share of the largest wiggle by which nearly equal curves may differ
-
 
 @dataclass(frozen=True)
 class StatementSummary:
@@ -139,7 +137,8 @@ def _smooth(part: Ridge, fitted: Fitted) -> Iterator[StatementSummary]:
             spread = np.ptp(coef[:, group], axis=0).max()
             size = np.abs(coef[:, group]).max()
             outcome = "a curve for each task"
-            if spread <= ALIKE * size:
+            # Share of the largest wiggle by which nearly equal curves may differ.
+            if spread <= 0.01 * size:
                 outcome = "one curve" if same[group].all() else "nearly one curve"
             strengths = [shrunken.get(j, np.nan) * part.weight for j in group]
             wiggles = _effective_wiggles(fitted, group, np.array(strengths))

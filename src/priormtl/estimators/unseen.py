@@ -17,10 +17,6 @@ from priormtl.exceptions import unknown_names
 from priormtl.fitted import Fitted
 
 UNSEEN = ("error", "shared")
-CHOICES = (
-    'This is unseen_tasks="error", the default; after set_params(unseen_tasks='
-    '"shared") new tasks get the mean of all tasks (priormtl predict: --unseen shared).'
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,7 +65,12 @@ def place_rows(fitted: Fitted, behaviour: str, labels: object, n: int) -> RowTas
     if not unseen:
         return RowTasks(codes, None)
     if behaviour == "error":
-        raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + CHOICES)
+        choices = (
+            'This is unseen_tasks="error", the default; after set_params(unseen_tasks='
+            '"shared") new tasks get the mean of all tasks (priormtl predict: --unseen '
+            "shared)."
+        )
+        raise unknown_names("task", unseen, tasks, _other_type(unseen, tasks) + choices)
     prior = fitted.task_prior
     nested = None if prior is None else prior.tree()
     m = len(tasks)

@@ -38,7 +38,7 @@ from priormtl.penalties import L21
 from priormtl.priors import FeaturePrior, TaskPrior, difference_matrix, laplacian
 from priormtl.problem import Problem, QuadraticPrior, exact_constants, paper_constants
 from priormtl.solvers import METHODS as SOLVERS
-from priormtl.solvers import Linear, gap_below, iterate, method_by_name, solve, stalled
+from priormtl.solvers import Linear, Solver, gap_below, iterate, solve, stalled
 
 
 def _schema(columns: str) -> pa.Schema:
@@ -387,7 +387,7 @@ class ConvergenceUnit:
         instance = INSTANCES[self.problem]
         problem = instance.pose()
         # The optimum is that of the default solver, to the last digits.
-        method = method_by_name("auto", problem)
+        method = Solver("auto").choose(problem)
         solution = solve(
             problem, method, stop=(gap_below(1e-13, method.check_every), stalled())
         )
@@ -435,7 +435,7 @@ def _trace(
     problem.memo.clear()  # of what an earlier run has computed
     start = problem.null_objective - optimum
     is_papers = name == PAPERS_LINEAR
-    method = Linear(paper_constants) if is_papers else method_by_name(name, problem)
+    method = Linear(paper_constants) if is_papers else Solver(name).choose(problem)
     run = iterate(problem, method)
     seconds, shown, last = 0.0, set(kept.tolist()), False
     before, stopped = np.inf, False

@@ -4,18 +4,16 @@ from priormtl.losses.base import (
     DataFit,
     DelegateFit,
     Evaluation,
+    FreeIntercepts,
+    Intercepts,
     Loss,
+    NoIntercepts,
     NormalForm,
     SampleForm,
+    TiedIntercepts,
 )
 from priormtl.losses.family import Family, FamilyEvaluation, FamilyFit, row_slopes
 from priormtl.losses.gamma import Gamma
-from priormtl.losses.intercepts import (
-    FreeIntercepts,
-    Intercepts,
-    NoIntercepts,
-    TiedIntercepts,
-)
 from priormtl.losses.logistic import Logistic
 from priormtl.losses.multinomial import ClassRows, Multinomial, MultinomialFit, by_class
 from priormtl.losses.negative_binomial import NegativeBinomial

@@ -37,8 +37,7 @@ from priormtl.data import (
     condense,
     shift_samples,
 )
-from priormtl.losses.base import WithoutForms
-from priormtl.losses.intercepts import FreeIntercepts, Intercepts
+from priormtl.losses.base import FreeIntercepts, Intercepts, WithoutForms
 from priormtl.losses.squared import SquaredFit
 from priormtl.priors.graphs import Laplacian
 

@@ -33,13 +33,13 @@ from priormtl.data import (
     condense,
     shift_samples,
 )
+from priormtl.losses.base import FreeIntercepts, Intercepts, TiedIntercepts
 from priormtl.losses.family import (
     Family,
     FamilyEvaluation,
     FamilyFit,
     densify_small,
 )
-from priormtl.losses.intercepts import FreeIntercepts, Intercepts, TiedIntercepts
 from priormtl.losses.squared import SquaredFit
 from priormtl.priors.graphs import Laplacian
 

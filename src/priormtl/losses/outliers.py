@@ -25,8 +25,7 @@ from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
 from priormtl._numerics import ROUNDING, SUFFICIENT, VANISHING, line_search
 from priormtl.data import TaskStatistics
-from priormtl.losses.base import DelegateFit, Evaluation
-from priormtl.losses.intercepts import NoIntercepts
+from priormtl.losses.base import DelegateFit, Evaluation, NoIntercepts
 from priormtl.losses.squared import Modes, SquaredFit
 
 MOST_STEPS = 50

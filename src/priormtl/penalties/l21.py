@@ -69,6 +69,8 @@ class L21(RowSeparable):
     def prox(self, P: Array, step: float) -> Array:
         if self.constraints is not None:
             P = self.constraints.project(P)
+        # Shrink each row towards zero: (1 − step w / ‖p‖)₊ p (Yuan and Lin, "Model
+        # selection and estimation in regression with grouped variables", 2006).
         norms = np.sqrt(np.einsum("ij,ij->i", P, P))
         threshold = step if self.weights is None else step * self.weights
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -77,6 +79,8 @@ class L21(RowSeparable):
 
     def subgradient(self, P: Array, G: Array, lam: float) -> Array:
         """Subgradient of lam · norm and constraints at P, near −G where it may vary."""
+        # Of rows that are not zero it is lam w p/‖p‖, and what constraints take from
+        # the gradient. Rows of zeros take any y with ‖y‖ ≤ lam w: that nearest to −G.
         norms = np.sqrt(np.einsum("ij,ij->i", P, P))
         weights = lam * self.row_weights(len(P))
         used = norms > 0

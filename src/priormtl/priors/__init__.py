@@ -17,5 +17,4 @@ from priormtl.priors.tasks import (
     has_nesting,
     has_order,
     laplacian,
-    task_prior_of,
 )

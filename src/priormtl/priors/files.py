@@ -184,16 +184,10 @@ def _check_number(path: str, line: int, what: str, value: Any) -> float:
     return float(value)
 
 
-def _label(text: Any) -> Any:
+def _label(text: Any) -> Hashable:
     """Label of a task; texts that spell whole numbers are numbers."""
     spells = isinstance(text, str) and re.fullmatch(r"0|-?[1-9]\d{0,99}", text)
     return int(text) if spells else text
-
-
-def _path(group: object) -> Any:
-    """Group that a task lies in; "district / school" are groups, coarse to fine."""
-    names = tuple(group.split(" / ")) if isinstance(group, str) else (group,)
-    return names if len(names) > 1 else group
 
 
 # The parser of TOML does not tell lines, so that names are found again in the text.
@@ -344,5 +338,12 @@ def _read_parents(path: str, table: object, place: TomlTable) -> Relation:
             words = f"{NESTED} must name the group that {task!r} lies in: got "
             raise _wrong(path, place.line_of_key(task), f"{words}{parent!r}.")
     lines = tuple(place.line_of_key(task) for task in table)
-    tasks, groups = map(_label, table), map(_path, table.values())
-    return Relation(NESTED, tuple(tasks), 1.0, place.line, lines, tuple(groups))
+    # "district / school" are groups, coarse to fine.
+    groups = [
+        tuple(group.split(" / "))
+        if isinstance(group, str) and " / " in group
+        else group
+        for group in table.values()
+    ]
+    tasks = tuple(map(_label, table))
+    return Relation(NESTED, tasks, 1.0, place.line, lines, tuple(groups))

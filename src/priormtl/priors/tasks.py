@@ -67,7 +67,7 @@ class Tie(ABC):
         return {"tie": self.kind} | {k: _to_plain(value) for k, value in own.items()}
 
 
-def _to_plain(value: Any) -> Any:
+def _to_plain(value: object) -> object:
     """JSON value of a label or number, or of tuples of them."""
     if isinstance(value, tuple):
         return [_to_plain(one) for one in value]
@@ -545,12 +545,6 @@ def given_prior(model: object) -> Any:
     several = isinstance(task, list | tuple) and len(task) > 1
     is_default = isinstance(prior, str) and prior == "chain"
     return "nested" if several and is_default else prior
-
-
-def task_prior_of(model: object) -> TaskPrior | None:
-    """Task prior of a fitted model, as chosen by a search or as given."""
-    found = getattr(model, "structure_", {})
-    return as_task_prior(found.get("task_prior", given_prior(model)))
 
 
 def _positions(labels: Iterable[Hashable], tasks: Tasks) -> Index:

@@ -38,7 +38,14 @@ def exact_constants(problem: Problem) -> Curvature:
     if problem.shape[0] * problem.shape[1] <= DENSE_SIZE:
         return _dense_constants(problem)
     largest = largest_curvature(problem)
-    return Curvature(_smallest_curvature(problem, largest), largest)
+    multiply = problem.majorant if problem.fit.is_quadratic else problem.prior.curve
+    # Zero is recognised on columns that are all equal.
+    if _consensus_curvature(multiply, problem.shape) <= VANISHING * largest:
+        return Curvature(0.0, largest)
+    # The top of largest · I − H converges far better than the bottom of H.
+    gap = _lanczos(lambda V: largest * V - multiply(V), problem.shape, "LA", 1e-6)
+    smallest = 0.0 if gap is None else largest - gap
+    return Curvature(smallest if smallest > 1e-6 * largest else 0.0, largest)
 
 
 def largest_curvature(problem: Problem) -> float:
@@ -95,17 +102,6 @@ def _dense(multiply: Callable[[Array], Array], shape: tuple[int, int]) -> Array:
     columns = [multiply(column.reshape(shape)).ravel() for column in eye]
     matrix = np.array(columns)
     return 0.5 * (matrix + matrix.T)
-
-
-def _smallest_curvature(problem: Problem, largest: float) -> float:
-    """Smallest eigenvalue; zero is recognised on columns that are all equal."""
-    multiply = problem.majorant if problem.fit.is_quadratic else problem.prior.curve
-    if _consensus_curvature(multiply, problem.shape) <= VANISHING * largest:
-        return 0.0
-    # The top of largest · I − H converges far better than the bottom of H.
-    gap = _lanczos(lambda V: largest * V - multiply(V), problem.shape, "LA", 1e-6)
-    smallest = 0.0 if gap is None else largest - gap
-    return smallest if smallest > 1e-6 * largest else 0.0
 
 
 def _consensus_curvature(

@@ -229,6 +229,7 @@ class Elimination:
         for number, level in enumerate(self.levels):
             for begin in range(0, len(level.nodes), PART):
                 nodes = level.nodes[begin : begin + PART]
+                # Nodes of a level are not joined: all their pivots are final.
                 roots = np.linalg.cholesky(pivots[nodes])
                 diagonals = np.diagonal(roots, axis1=1, axis2=2)
                 log_determinant += 2.0 * float(np.log(diagonals).sum())
@@ -237,6 +238,9 @@ class Elimination:
                 factors = np.linalg.inv(roots)
                 inverses[nodes] = factors.swapaxes(1, 2) @ factors
                 halves[nodes] = factors
+            # A node a that goes leaves P_b − L_abᵀ P_a⁻¹ L_ab at each neighbour b, and
+            # fills in L_bc − L_abᵀ P_a⁻¹ L_ac between two of them. With P_a⁻¹ = FᵀF
+            # both are products of F L, which is what ``half`` holds.
             own, edges = level.own.index, level.edges
             if number == 0 and is_diagonal:
                 ties, half = -graph.weight[edges, np.newaxis] * tie, None
@@ -281,6 +285,8 @@ class Factor:
 
     def solve(self, rhs: Array) -> Array:
         """Solution (nodes, k, r) for right-hand sides of that shape."""
+        # Forward: r_b −= L_abᵀ P_a⁻¹ r_a. Backward: x_a = P_a⁻¹ (r_a − Σ L_ab x_b). The
+        # gains are P_a⁻¹ L_ab.
         found = np.array(rhs)
         for level in self.order.levels:
             turned = self.gains[level.edges].swapaxes(1, 2)
@@ -302,6 +308,10 @@ class Factor:
 
     def selected_inverse(self) -> tuple[Array, Array]:
         """Blocks of the inverse at the nodes, and at the edges of the plan."""
+        # The recurrences of Erisman and Tinney ("On computing certain elements of the
+        # inverse of a sparse matrix", Communications of the ACM 18, 1975), last nodes
+        # first: Z_ab = −Σ_c G_ac Z_cb and Z_aa = P_a⁻¹ − Σ_b Z_ab G_abᵀ, with c and b
+        # among the neighbours that stay. They need no other block of Z.
         nodes, edges = np.array(self.inverses), np.zeros_like(self.gains)
         for level in reversed(self.order.levels):
             gains = self.gains[level.edges]

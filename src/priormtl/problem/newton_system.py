@@ -199,8 +199,10 @@ def _solve_orthogonally(
     """
     fit, prior = problem.fit, problem.prior
     d, m = problem.shape
-    # Larger decompositions take seconds.
-    if d * m > 800 or _has_effects_of_classes(problem):
+    # Larger decompositions take seconds, and classes may have common effects each.
+    rows = problem.constraints
+    by_class = rows is not None and rows.classes > 1 and bool(rows.common.any())
+    if d * m > 800 or by_class:
         return None
     model = fit.least_squares(point.fit)
     if not isinstance(model, SquaredFit):
@@ -458,12 +460,6 @@ def _eliminate_classes(
     flat = SINGULAR * np.maximum(corner.diagonal(), least_shared)
     is_singular |= bool(np.any(root.diagonal() ** 2 < flat))
     return solve, is_singular
-
-
-def _has_effects_of_classes(problem: "Problem") -> bool:
-    """Whether classes have common effects of their own."""
-    rows = problem.constraints
-    return rows is not None and rows.classes > 1 and bool(rows.common.any())
 
 
 def _make_system(

@@ -198,7 +198,11 @@ class Problem:
             degree = self.penalty.degree()
             dual = PowerDual(point.fit, point.prior_value, cost, degree).best()
             return Certificate(primal, max(0.0, dual))
-        # At P = 0 the dual norm is known.
+        # Fenchel duality (Bach et al., "Optimization with sparsity-inducing penalties",
+        # 2012): s times the residuals is feasible for s ‖∇(fit + prior)‖* ≤ lam, and
+        # the dual value is a parabola in s. So the best feasible s is its vertex, or
+        # the nearest end (as in Ndiaye et al., "Gap safe screening rules", JMLR 18,
+        # 2017). At P = 0 the dual norm is known.
         if point is self.__dict__.get("null_point"):
             length = self.lam_max
         else:
@@ -259,7 +263,10 @@ class Problem:
             return found
         if isinstance(point.fit, OutlierEvaluation):
             return found
-        # That of a proximal step, short relative to P, bears points of too high a rank.
+        # By weak duality min F + lam · penalty ≥ min F + ⟨Y, ·⟩ for each such Y. Two of
+        # them are tried: that of a proximal step, Y = (U − prox(U)) / step, which is
+        # feasible whatever the rank of P, if the step is short relative to P, and the
+        # subgradient at P, which is exact on rows that are not zero.
         size, slope = np.linalg.norm(point.coef), np.linalg.norm(point.gradient)
         step = 1e-3 * float(size / slope) if size > 0 and slope > 0 else 1.0
         start = point.coef - step * point.gradient
@@ -283,7 +290,10 @@ class Problem:
 
         With ``pull``, that of fit(P) + prior(P) + ⟨pull, P⟩.
         """
-        # Far from the optimum no bound is of use.
+        # The minimum of a quadratic F lies ½ gᵀH⁻¹g below F(P): the decrease of one
+        # Newton step. A system that is solved inexactly leaves a gradient, and other
+        # losses leave terms of higher order: both are bounded below. Far from the
+        # optimum no bound is of use.
         smooth = pull is None and not self.fit.is_quadratic
         if smooth and self.newton_step(point).decrease > 0.01 * point.value:
             return 0.0

@@ -43,6 +43,8 @@ class QuadraticPrior:
     @cached_property
     def stiffness(self) -> float:
         """Bound on the largest curvature of both terms, about."""
+        # Twice the largest diagonal entry bounds the eigenvalues of a Laplacian
+        # (Gershgorin), and about those of DᵀD where relations join few features.
         found = 0.0
         if self.theta > 0 and self.D.nnz:
             squares = np.bincount(self.D.indices, self.D.data**2)
@@ -81,35 +83,17 @@ class QuadraticPrior:
 
     def gradient(self, P: Array) -> Array:
         """θ Dᵀ(D P − C) + ε t ∘ (P L) + r ∘ P."""
-        if self.target is None or self.theta == 0:
-            return self.curve(P)
-        # By the differences that ``slack`` has: of large targets θ DᵀD P − θ DᵀC would
-        # be rounded otherwise, and both make one dual point.
-        return self._tie(P) + self.theta * np.asarray(self.D.T @ self._related(P))
+        return self.curve(P, self.target)
 
     @property
     def pull(self) -> Array | None:
         """θ DᵀC (d, m), minus the gradient at zero; None without targets."""
         if self.target is None or self.theta == 0:
             return None
-        return self.theta * self._unit_pull
+        return np.asarray(self.theta * (self.D.T @ self.target))
 
-    @cached_property
-    def _unit_pull(self) -> Array:
-        return np.asarray(self.D.T @ self.target)
-
-    def curve(self, P: Array) -> Array:
-        """Hessian times P."""
-        gradient = self._tie(P)
-        if self.theta > 0 and self.D.nnz:
-            if self._gram is None:
-                gradient += self.theta * np.asarray(self.D.T @ (self.D @ P))
-            else:
-                gradient += self.theta * np.asarray(self._gram @ P)
-        return gradient
-
-    def _tie(self, P: Array) -> Array:
-        """ε t ∘ (P L) + r ∘ P."""
+    def curve(self, P: Array, target: Array | None = None) -> Array:
+        """Hessian times P, less θ DᵀC for targets C of D P."""
         gradient = np.zeros_like(P)
         if self.ridge is not None:
             gradient += self.ridge[:, np.newaxis] * P
@@ -118,6 +102,15 @@ class QuadraticPrior:
             if self.tie_weights is not None:
                 tied = self.tie_weights[:, np.newaxis] * tied
             gradient += self.epsilon * tied
+        if self.theta == 0 or not (self.D.nnz or target is not None):
+            return gradient
+        if target is not None:
+            # By the differences that ``slack`` has: of large targets θ DᵀD P − θ DᵀC
+            # would be rounded otherwise, and both make one dual point.
+            related = self.D.T @ (self.D @ P - target)
+        else:
+            related = self.D.T @ (self.D @ P) if self._gram is None else self._gram @ P
+        gradient += self.theta * np.asarray(related)
         return gradient
 
     @cached_property
@@ -135,9 +128,8 @@ class QuadraticPrior:
     def with_strengths(self, theta: float, epsilon: float) -> Self:
         """Same relations and ties at other strengths; what is known stays known."""
         other = replace(self, theta=theta, epsilon=epsilon)
-        for known in ("_gram", "_unit_pull"):
-            if known in self.__dict__:
-                other.__dict__[known] = self.__dict__[known]
+        if "_gram" in self.__dict__:
+            other.__dict__["_gram"] = self._gram
         return other
 
     def relation_spectrum(self) -> tuple[float, float]:

@@ -39,15 +39,12 @@ from priormtl._arrays import Array, Index
 from priormtl._numerics import EPS, TINY
 from priormtl.losses import Family, FamilyFit, SquaredFit
 from priormtl.penalties import RowConstraints
-from priormtl.problem.newton_system import data_rows
+from priormtl.problem.newton_system import FEW_UNKNOWNS, data_rows
 from priormtl.problem.quadratic import QuadraticPrior
 
 if TYPE_CHECKING:
     from priormtl.problem.objective import Point, Problem
 
-MOST_UNKNOWNS = 250
-MOST_WORK = 2e6  # samples · unknowns²: a decomposition takes a few milliseconds
-ROUNDS = 6  # in which samples are left out
 LONG = np.longdouble  # more digits than double, where the platform has them
 NEAR = 0.5  # C λ of a sample up to which its curvature is of use
 
@@ -132,6 +129,7 @@ def largest_gain(
     system = _pose(problem, point)
     if system is None:
         return None
+    # What the penalty or the constraints add to the gradient, in the basis of unknowns.
     pulls = pull is not None
     if pull is None:
         pull = problem.free_gradient(point) - point.gradient
@@ -139,14 +137,19 @@ def largest_gain(
     slope[: pull.size] = pull.T.ravel()
     samples = system.samples
     if samples is None:
+        # Squared loss is quadratic: the decrease of Newton's step, ½ λ² = ½ gᵀH⁻¹g.
         data, _ = system.data_of(None)
         decrement, _ = _decrement(data, system, slope @ system.basis, pulls)
         return 0.5 * decrement**2
+    # Samples of which little curvature is left have long rows in H⁻¹, and would make
+    # C too large for any bound. Each round takes more of them out of H, at the price of
+    # all that their losses could still lose.
     K = samples.eta.shape[1]
     own = samples.y > 0 if K > 1 else np.ones_like(samples.y, dtype=bool)
     far = own & (samples.curvature_root()[1] <= 0.0)
     gain, lost = np.inf, 0.0
-    for _ in range(ROUNDS):
+    rounds = 6  # each of which costs a decomposition
+    for _ in range(rounds):
         losses, gone = samples.losses(), np.any(far & own, axis=1)
         # A loss below log 2 is that of a sample that is decided rightly, if at all.
         is_right = losses < np.log(2.0) * samples.weight[:, 0]
@@ -210,21 +213,28 @@ def _pose(problem: "Problem", point: "Point") -> _System | None:
     if not (is_squared or isinstance(fit, FamilyFit)):
         return None
     n_rows = m * (d + 2) if is_squared else fit.data.y.size
-    if d * m > MOST_UNKNOWNS or n_rows * float(d * m) ** 2 > MOST_WORK:
+    # Samples · unknowns² of which a decomposition takes a few milliseconds.
+    if d * m > FEW_UNKNOWNS or n_rows * float(d * m) ** 2 > 2e6:
         return None
     # Squared loss leaves out free intercepts.
     without = fit.intercept_graph is None if is_squared else fit.intercepts.are_fixed
     basis, level = _basis(problem, d * m + (0 if without else m))
     data = samples = None
     if is_squared:
-        data, offset = _squared_rows(fit, point, basis)
+        A, rest, noise = data_rows(fit, point)
+        data, offset = _Rows(A @ basis, -rest, noise), np.zeros(len(basis))
+        offset[: d * m] = fit.offsets().T.ravel()
         centre, b = fit.centre, fit.centred_intercept(point.coef)
     else:
         samples = _samples(fit, at, point.coef)
         centre, b, offset = samples.centre, at.b, samples.offset
     rows = _prior_rows(problem.prior, point.coef, problem.constraints)
     if fit.intercept_graph is not None:
-        rows.append(_intercept_rows(fit.intercepts, centre, b))
+        # Ties of intercepts, which are unknowns at the features' centre.
+        B = np.sqrt(fit.intercepts.tie_strength) * fit.intercept_graph.factor()
+        rho = B @ fit.intercept_graph.apart(b)
+        A = np.hstack([np.kron(B, -centre), B])
+        rows.append(_Term(A, rho, np.abs(rho), True))
     prior = _in_basis(rows, basis, level)
     return _System(basis, prior, offset @ basis, data, samples)
 
@@ -320,15 +330,6 @@ def _prior_part(
     rows -= Q @ (Q.T @ rows)
     left, sizes, _ = np.linalg.svd(rows, full_matrices=False)
     return float(np.linalg.norm(rho @ left[:, sizes > least]))
-
-
-def _squared_rows(fit: SquaredFit, point: "Point", basis: Array) -> tuple[_Rows, Array]:
-    """Data of a squared fit as rows in the basis, and offsets of its columns."""
-    d, m = fit.shape
-    A, rest, noise = data_rows(fit, point)
-    offset = np.zeros(len(basis))
-    offset[: d * m] = fit.offsets().T.ravel()
-    return _Rows(A @ basis, -rest, noise), offset
 
 
 def _samples(fit: FamilyFit, at: Any, P: Array) -> _Samples:
@@ -438,13 +439,6 @@ def _prior_rows(
         rho = ((B @ prior.laplacian.apart(P).T) * root).ravel()
         terms.append(_Term(np.kron(B, np.diag(root)), rho, np.abs(rho), True))
     return terms
-
-
-def _intercept_rows(intercepts: Any, centre: Array, b: Array) -> _Term:
-    """Ties of intercepts, which are unknowns at the features' centre."""
-    B = np.sqrt(intercepts.tie_strength) * intercepts.graph.factor()
-    rho = B @ intercepts.graph.apart(b)
-    return _Term(np.hstack([np.kron(B, -centre), B]), rho, np.abs(rho), True)
 
 
 def _in_basis(terms: list[_Term], basis: Array, level: NDArray[np.bool_]) -> _Rows:

@@ -56,7 +56,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.data import Table, TaskStatistics, score_by_task
+from priormtl.data import Table, TaskStatistics, score_by_task, task_errors
 from priormtl.design import Crossed
 from priormtl.losses import Family, Squared
 from priormtl.model import Solver
@@ -65,7 +65,7 @@ from priormtl.selection.folds import Split, fill_missing
 from priormtl.selection.history import History, mix
 from priormtl.selection.outliers import fit_outliers
 from priormtl.selection.search import Candidate, Trial
-from priormtl.uncertainty import prediction_variances, task_errors
+from priormtl.uncertainty import prediction_variances
 
 __all__ = [
     "QUESTIONS",

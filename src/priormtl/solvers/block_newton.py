@@ -128,6 +128,10 @@ class BlockNewton:
             if not laid.holds(called):
                 laid = _lay_out(problem, whole, called)
                 state = _start_from(problem, state.point, laid)
+        # Block coordinate descent converges where the part that is not smooth is a sum
+        # over blocks (Tseng, "Convergence of a block coordinate descent method for
+        # nondifferentiable minimization", 2001). It keeps the gradient of the quadratic
+        # part as rows move.
         Q, mu, layout = state.Q.copy(), state.mu.copy(), laid.layout
         if laid.blocks.n_intercepts:
             gradient = layout.gradient(Q)
@@ -240,6 +244,8 @@ def descend_extrapolated(descent: Sweeps) -> bool:
         moves[last] = rows.ravel()
         if descent.sweep() == 0.0:
             return False
+        # Sweeps are affine near the optimum, Q ↦ T Q + b: the combination of the last
+        # places whose moves cancel best is nearly its fixed point.
         np.subtract(rows.ravel(), moves[last], out=moves[last])
         for place, array in zip(places, trail, strict=True):
             place[last] = array.ravel()
@@ -258,6 +264,8 @@ def descend_extrapolated(descent: Sweeps) -> bool:
 
 def anderson_weights(moves: Array) -> Array:
     """Weights, with sum 1, of the moves whose combination is shortest."""
+    # min ‖Σ w_k move_k‖² with Σ w_k = 1 has the solution w ∝ (M Mᵀ)⁻¹ 1; moves are all
+    # but parallel, hence the small ridge (Scieur, d'Aspremont and Bach 2016).
     products = moves @ moves.T
     products.flat[:: len(products) + 1] += 1e-10 * np.trace(products)
     weights = np.linalg.solve(products, np.ones(len(products)))
@@ -278,6 +286,8 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
     """
     from priormtl.solvers.layouts import ActiveRows  # noqa: PLC0415
 
+    # On rows that are not zero lam ‖q‖ is smooth: gradient lam u, Hessian
+    # lam/‖q‖ (I − u uᵀ), with u = q/‖q‖.
     lam = layout.system.lam
     place, bend, unit = find_rows(lam, Q)
     if not len(place):
@@ -291,13 +301,16 @@ def newton_step(layout: "Layout", Q: Array, gradient: Array) -> None:
         free = FreeEntries.at(layout.blocks, place, Q)
         downhill, slope = free.descent(weight, downhill)
     rows = ActiveRows(place, bend, unit, layout.system.tie[place])
+    # Damping: bend (I − keep² u uᵀ) + ridge I, written as bend' (I − u' u'ᵀ) with
+    # bend' = bend + ridge and u' = √(keep bend / bend') u.
     ridge = RIDGE * (10 + len(place)) * layout.curvature[place]
     ridge = ridge + TIE_RIDGE * rows.tie * layout.graph.degree.mean()
     keep = 1.0 - min(0.1, max(1e-8, slope))
     stiff = bend + ridge
     share = np.sqrt(keep * bend / np.where(stiff > 0, stiff, 1.0))
     damped = rows._replace(bend=stiff, unit=share[:, np.newaxis] * unit)
-    # Inexact Newton: the nearer the optimum, the smaller the error.
+    # Inexact Newton (Dembo, Eisenstat and Steihaug 1982): errors that shrink with the
+    # gradient keep convergence superlinear.
     tol = min(0.1, max(1e-6, 0.3 * sqrt(slope)))
     if free is None:
         step = layout.direction(damped, downhill, tol)

@@ -29,14 +29,14 @@ class BlockQuadratic:
     """
 
     form: NormalForm | SampleForm
-    relation: csr_array  # (k, k) of the feature prior, if the form does not hold it
+    relation: csr_array  # (k, k) of the feature prior, where the form does not hold it
     tie: Array  # (k,)
     lam: Array  # (k,)
     laplacian: Laplacian
     n_intercepts: int
     sign: Array  # (k,) 1: nonnegative, −1: nonpositive, 0: any
     common: NDArray[np.bool_]  # (k,)
-    pull: Array | None = None  # (k, m) of known values; None: zero
+    pull: Array | None = None  # (k, m) of known values, beside samples; None: zero
     is_constrained: bool = field(init=False)
     # Whether every feature that is left out saves much memory and time.
     is_large: bool = field(init=False)
@@ -67,10 +67,14 @@ class BlockQuadratic:
             relation = csr_array(block_diag([csr_array((extra, extra)), relation]))
             if pull is not None:
                 pull = np.vstack([np.zeros((extra, pull.shape[1])), pull])
-        # Gram matrices that can be written belong to nobody else.
-        if relation.nnz and isinstance(form, NormalForm) and form.gram.flags.writeable:
-            _add_relation(relation, form.gram.transpose(1, 2, 0))
-            relation = NO_RELATION
+        if isinstance(form, NormalForm):
+            # Gram matrices that can be written belong to nobody else. Others get the
+            # relation once only those in use are copied (`restrict`).
+            if relation.nnz and form.gram.flags.writeable:
+                _add_relation(relation, form.gram)
+                relation = NO_RELATION
+            linear = form.linear if pull is None else form.linear + pull
+            form, pull = form._replace(linear=np.ascontiguousarray(linear)), None
         return cls(
             form,
             relation,
@@ -116,9 +120,15 @@ class BlockQuadratic:
         return replace(self, lam=np.concatenate([np.zeros(self.n_intercepts), rows]))
 
     def restrict(self, features: Index) -> Self:
-        """Only these features; rows of intercepts stay."""
-        if len(features) == len(self.lam) - self.n_intercepts:
+        """These features and rows of intercepts; Gram matrices hold the relation."""
+        is_whole = len(features) == len(self.lam) - self.n_intercepts
+        if is_whole and (isinstance(self.form, SampleForm) or not self.relation.nnz):
             return self
+        if is_whole:
+            gram = restrict_tasks_last(self.form.gram)
+            _add_relation(self.relation, gram)
+            form = self.form._replace(gram=gram)
+            return replace(self, form=form, relation=NO_RELATION)
         first = np.arange(self.n_intercepts)
         rows = np.concatenate([first, self.n_intercepts + features])
         part = replace(
@@ -140,27 +150,9 @@ class BlockQuadratic:
         form = self.form._replace(gram=gram, linear=linear)
         return replace(part, form=form, relation=NO_RELATION)
 
-    @property
-    def linear(self) -> Array:
-        """Minus the gradient at zero (k, m), where Gram matrices are kept."""
-        if isinstance(self.form, SampleForm):
-            raise TypeError("samples are kept, not Gram matrices.")
-        linear = self.form.linear if self.pull is None else self.form.linear + self.pull
-        return np.ascontiguousarray(linear)
-
-    @property
-    def gram(self) -> Array:
-        """Gram matrices (m, k, k), or (1, k, k), that hold the relation."""
-        if isinstance(self.form, SampleForm):
-            raise TypeError("samples are kept, not Gram matrices.")
-        if not self.relation.nnz:
-            return self.form.gram
-        own = np.array(self.form.gram.transpose(1, 2, 0), order="C")
-        _add_relation(self.relation, own)
-        return own.transpose(2, 0, 1)
-
 
 def _add_relation(relation: csr_array, gram: Array) -> None:
-    """Add to Gram matrices (k, k, m), in place."""
+    """Add to Gram matrices (m, k, k), in place."""
     entries = relation.tocoo()
-    gram[entries.row, entries.col] += entries.data[:, np.newaxis]
+    last = gram.transpose(1, 2, 0)  # tasks last, as they lie in memory
+    last[entries.row, entries.col] += entries.data[:, np.newaxis]

@@ -182,9 +182,15 @@ def feature_modes(block: Array, rows: ActiveRows) -> tuple[Array, Array]:
 class GramDescent(Descent):
     """Sweeps where one Gram matrix serves all tasks."""
 
-    def __init__(self, layout: "Layout", Q: Array, gradient: Array, mu: Array) -> None:
+    def __init__(
+        self,
+        layout: "TaskBlocks | SharedBlock",
+        Q: Array,
+        gradient: Array,
+        mu: Array,
+    ) -> None:
         self.trail = Q, gradient
-        self._system, self._linear = layout.system, layout.blocks.linear
+        self._system, self._linear = layout.system, layout.linear
         self._arrays = Q, gradient, mu, np.empty((6, Q.shape[1]))
 
     def sweep(self) -> float:
@@ -217,9 +223,9 @@ class TaskBlocks:
     """A Gram matrix per task, in compiled loops with tasks last."""
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
-        gram = lay_out_gram(blocks.gram)
+        gram = lay_out_gram(form.gram)
         own = np.ascontiguousarray(np.einsum("jji->ji", gram))
-        self.blocks = blocks
+        self.blocks, self.linear = blocks, form.linear
         self.system = lay_out_system(blocks, gram, own)
         self.graph = self.system.graph
         self.curvature = own.mean(axis=1)
@@ -229,7 +235,7 @@ class TaskBlocks:
         self._rigidly_tied = tied > 1e3 * self.curvature.mean()
 
     def gradient(self, Q: Array) -> Array:
-        place, out = np.flatnonzero(Q.any(axis=1)), -self.blocks.linear
+        place, out = np.flatnonzero(Q.any(axis=1)), -self.linear
         if len(place):
             lam, tie = self.system.lam[place], self.system.tie[place]
             rows = self._rows(ActiveRows(place, lam, Q, tie))
@@ -307,10 +313,10 @@ class SharedBlock:
     """One Gram matrix for all tasks, by BLAS."""
 
     def __init__(self, blocks: BlockQuadratic, form: NormalForm) -> None:
-        self.blocks = blocks
-        self.gram = np.require(blocks.gram[0], requirements=["C", "W"])
-        linear = blocks.linear
-        own = np.repeat(self.gram.diagonal()[:, np.newaxis], linear.shape[1], axis=1)
+        self.blocks, self.linear = blocks, form.linear
+        self.gram = np.require(form.gram[0], requirements=["C", "W"])
+        m = form.linear.shape[1]
+        own = np.repeat(self.gram.diagonal()[:, np.newaxis], m, axis=1)
         self.system = lay_out_system(blocks, self.gram, own)
         self.graph = self.system.graph
         self.curvature = own.mean(axis=1)
@@ -318,7 +324,7 @@ class SharedBlock:
 
     def gradient(self, Q: Array) -> Array:
         used = Q.any(axis=1)
-        product = self.gram[:, used] @ Q[used] - self.blocks.linear
+        product = self.gram[:, used] @ Q[used] - self.linear
         return product + tied(self.blocks, self.blocks.tie, Q)
 
     def descend(self, Q: Array, gradient: Array, mu: Array) -> GramDescent:

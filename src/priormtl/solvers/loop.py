@@ -182,10 +182,12 @@ def settle(
 def _conclude(progress: Progress, reason: StopReason) -> Solution:
     if reason is StopReason.DIVERGED:
         # What was known before is better than where a run has gone astray.
-        known = [AtPoint(progress.problem.null_point)]
-        known += [] if progress.before is None else [progress.before]
-        known.sort(key=lambda state: _or_infinity(progress.problem, state.point))
-        progress = replace(progress, state=known[0], before=None)
+        state, last = AtPoint(progress.problem.null_point), progress.before
+        objective = progress.problem.objective
+        # Comparisons with NaN are false.
+        if last is not None and objective(last.point) < objective(state.point):
+            state = last
+        progress = replace(progress, state=state, before=None)
     point = progress.state.point
     return Solution(
         point.coef,
@@ -196,11 +198,6 @@ def _conclude(progress: Progress, reason: StopReason) -> Solution:
         reason,
         point,
     )
-
-
-def _or_infinity(problem: Problem, point: Point) -> float:
-    objective = problem.objective(point)
-    return objective if isfinite(objective) else float("inf")
 
 
 # Stopping rules: callable values, with small letters as they are used like functions.

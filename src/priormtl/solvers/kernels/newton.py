@@ -101,6 +101,8 @@ def factor_blocks(factor: Array, floor: Array) -> None:
     ``floor`` (m,) is scratch.
     """
     a, _, m = factor.shape
+    # Column by column: L_rc = (A_rc − Σ_{q<c} L_rq L_cq) / L_cc, for all tasks at once,
+    # which lie next to each other in memory.
     for c in range(a):
         own = factor[c, c]
         for i in range(m):
@@ -157,6 +159,7 @@ def factor_free(
 def solve_tasks(factor: Array, rhs: Array, x: Array) -> None:
     """Solve all tasks' blocks by their Cholesky factors."""
     a, m = rhs.shape
+    # L y = rhs downwards, then Lᵀ x = y upwards, by the mirrored half.
     for r in range(a):
         here, there, own = x[r], rhs[r], factor[r, r]
         for i in range(m):
@@ -286,7 +289,8 @@ def solve_newton(
             for i in range(m):
                 p[r, i] = share * p[r, i] + z[r, i]
                 solved[r, i] = share * solved[r, i] + rest[r, i]
-        # The Hessian times p: what the blocks leave out of it, or all of it.
+        # The Hessian is B + tie (L − diag L) − bend u uᵀ, with the blocks B of tasks.
+        # As z = B⁻¹ rest, p = B⁻¹ solved, so that B p = solved costs nothing.
         if factor is not None:
             for r in range(a):
                 here, there, tie = p[r], product[r], rows.tie[r]

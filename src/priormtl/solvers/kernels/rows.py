@@ -222,6 +222,8 @@ def factor_chain(
     pivot, outer, inner = parts[0], parts[1], parts[2]
     m = len(own)
     middle = m // 2
+    # Gaussian elimination of T + shift: with the links e = tie · off, the pivot of a
+    # task is its diagonal less e² over the pivot of the task before.
     top, bottom = 0.0, 0.0  # the last pivots
     for i in range(middle):
         j = m - 1 - i
@@ -290,6 +292,8 @@ def factor_tree(
         value = own[i] + shift + tie * main[i]
         pivot[i] = 1.0 / value if value > TINY else 0.0
         latent[i] = 0.0
+    # A task with the diagonal a = own + shift beside its edge w = tie · main leaves
+    # w − w² / (a + w) = w a / (a + w) at its parent (a Schur complement).
     for i in range(m):
         if parent[i] >= 0.0:
             left = tie * main[i] * (own[i] + shift) * pivot[i]
@@ -355,9 +359,12 @@ def factor_row(
     if tree is not None and kind == TREE and tie > 0.0:
         factor_tree(band, tree, tie, own, shift, parts)
         return 1.0
+    # L ≤ 2 diag(L) for any graph (Gershgorin): hence the bound where ties are loose.
     diagonal, factor = band[MAIN], tie
     if kind == LOOSE:
         diagonal, factor = band[DEGREE], 2.0 * tie
+    # For one group L = diag(c) − u uᵀ with c = m u²: by Sherman and Morrison's formula
+    # the inverse needs 1 − tie Σ u² / p, and each p − tie c is own + shift.
     pivot, left = parts[0], 0.0
     for i in range(m):
         value = own[i] + shift + factor * diagonal[i]
@@ -388,6 +395,7 @@ def solve_row(
     m, pivot = len(rhs), parts[0]
     for i in range(m):
         out[i] = rhs[i] * pivot[i]
+    # (D − tie u uᵀ)⁻¹ r = D⁻¹ r + D⁻¹ u (tie uᵀ D⁻¹ r) / left.
     if kind == GROUP and tie > 0.0 and left > 0.0:
         together, along = band[TOGETHER], 0.0
         for i in range(m):
@@ -441,6 +449,9 @@ def shrink_row(
     finds mu, inside a bracket that always holds it. The last step moves x along its
     tangent. ``work`` (5, m) begins with x.
     """
+    # The secular equation of trust regions, whose left side is nearly linear in mu
+    # (Moré and Sorensen, "Computing a trust region step", 1983). As T ≤ steepest,
+    # ‖x‖ ≥ length / (steepest + mu), which bounds mu from above.
     lam = row.lam
     low, high = 0.0, lam * row.steepest / (length - lam)
     mu = guess if 0.0 < guess < high else high
@@ -453,6 +464,7 @@ def shrink_row(
             high = mu
         else:
             low = mu
+        # d‖x‖ / dmu = −xᵀ(T + mu)⁻¹x / ‖x‖: the slope of 1/‖x‖ is slope / ‖x‖³.
         step = (mu - lam / size) / (lam * slope / size**3 - 1.0)
         if abs(step) <= 1e-4 * mu:  # what is left is of second order
             x, turned = work[0], work[1]
@@ -484,7 +496,7 @@ def update_common_row(row: "Row", x: Array, slope: Array, work: Array) -> float:
     for i in range(m):
         own += row.own[i]
         target -= slope[i]
-    # ‖x‖ is √m |value|.
+    # Soft thresholding of ½ own v² − target v + lam √m |v|, since ‖x‖ is √m |v|.
     target, threshold = target + own * x[0], row.lam * sqrt(m)
     wrong = target * row.sign < 0.0
     value = 0.0
@@ -535,6 +547,7 @@ def shrink_signed_row(
             own[i] = row.own[i] if free else HELD
             right[i] = target[i] if free else 0.0
         tie, lam, steepest = row.tie, row.lam, row.steepest
+        # An enormous diagonal holds entries at zero, and the form of T is kept.
         part = Row(own, row.band, row.tree, row.kind, tie, lam, steepest, sign)
         length = norm(right)
         if length <= row.lam:
@@ -576,6 +589,8 @@ def update_signed_row(
             mu = shrink_signed_row(row, x, target, guess, work)
         if mu >= 0.0:
             return mu
+    # With a diagonal bound on T entries do not meet: those whose target has the wrong
+    # sign are zero, and the others are shrunk as if there were no sign.
     own, tie, lam, steepest = row.own, row.tie, row.lam, row.steepest
     loose = Row(own, row.band, row.tree, LOOSE, tie, lam, steepest, sign)
     find_target(loose, x, slope, target)
@@ -705,6 +720,8 @@ def sweep(system: System, Q: Array, gradient: Array, mu: Array, work: Array) -> 
     for j in range(len(Q)):
         row = pick_row(system, j)
         mu[j], moves = update_row(row, Q[j], gradient[j], mu[j], work)
+        # A move of row j changes the gradient of row r by G_rj · move, task by task,
+        # and its own by its ties as well.
         if moves:
             blocks = system.gram[j]
             for r in range(len(Q)):
