@@ -191,8 +191,8 @@ def principal_axes(X: Array) -> Array:
 # Convex methods.
 
 
-def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> Fit:
-    """Data fit of the method's loss; ``grams``: by Gram matrices where these are small.
+def bind_loss(method: Baseline, data: TaskData) -> Fit:
+    """Data fit of the method's loss, by Gram matrices where these are small.
 
     One product with small Gram matrices serves all tasks.
     """
@@ -201,9 +201,7 @@ def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> Fit:
         return Logistic().bind(data, intercepts)
     d, m = data.shape
     small = m * d * d <= 2**20 and not issparse(data.X)  # 8 MB
-    return Squared().bind(
-        summarize_tasks(data) if grams and small else data, intercepts
-    )
+    return Squared().bind(summarize_tasks(data) if small else data, intercepts)
 
 
 def stop_rules(method: solvers.Method, tol: float, most: int) -> list[solvers.StopRule]:

@@ -18,7 +18,6 @@ from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
-from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
@@ -119,11 +118,6 @@ class _CLMT(base.Baseline):
         gamma = None if self.gamma is None else check_positive("gamma", self.gamma)
         return EigenvaluePenalty(power, gamma)
 
-    def _bind(self, data: TaskData) -> base.Fit:
-        # Linear systems can be smaller for samples.
-        by_rows = self._alternates or self._is_fixed
-        return base.bind_loss(self, data, grams=not by_rows)
-
     def _problem(self, fit: base.Fit) -> Problem:
         penalty: Penalty
         if self._is_fixed:
@@ -160,26 +154,23 @@ class _CLMT(base.Baseline):
 
     def _choose_method(self, problem: Problem) -> solvers.Method:
         m, lam = problem.shape[1], problem.lam
-        if self._is_fixed:
-            if coupling.coupled_ridge(problem) is None and not self._alternates:
-                return solvers.Fista(restart=True)
+        if self._is_fixed and (self._alternates or problem.fit.is_quadratic):
             # One linear system: an alternation with constant A.
             A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
-            ridge = coupling.check_alternation(problem)
-            return coupling.Alternation(ridge, A, lambda W: A)
+            return coupling.Alternation(A, lambda W: A)
         if self._alternates:
             # The authors' alternation, from the identity.
-            penalty, ridge = self._kernel_penalty, coupling.check_alternation(problem)
+            penalty = self._kernel_penalty
             lam = penalty.lam_of(lam)
 
             def change(values: Array) -> Array:
                 # Perturbed as in the authors' code.
                 return penalty.eigenvalues(values + 1e-8, lam) / (2.0 * lam)
 
-            def update(W: Array) -> Array:
-                return coupling.map_eigenvalues(W.T @ W, change)
-
-            return coupling.Alternation(ridge, np.eye(m) / (2.0 * lam), update)
+            return coupling.Alternation(
+                np.eye(m) / (2.0 * lam),
+                lambda W: coupling.map_eigenvalues(W.T @ W, change),
+            )
         if lam == 0 or isinstance(problem.penalty, Nuclear):
             return solvers.default_method(problem)
         return solvers.Fista(restart=True)
@@ -231,10 +222,9 @@ class CLMT(RegressionTasks, _CLMT):
         The kernel A with "fixed", in the order of the tasks; it may be singular.
     solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone, to a duality gap: by FISTA, by
-        Newton's method with "trace", or by one linear system with "fixed" if it is not
-        too large. "alternating" is the published alternation of W and A, at most 200
-        iterations, which can end above the optimum. It needs squared loss and few rows
-        or coefficients.
+        Newton's method with "trace", or by one linear system with "fixed" and squared
+        loss. "alternating" is the published alternation of W and A, at most 200
+        iterations, which can end above the optimum. It needs squared loss.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         See :class:`DMTL`.
 

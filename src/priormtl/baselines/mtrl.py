@@ -18,7 +18,6 @@ from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
-from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.penalties import SquaredNuclear
 from priormtl.priors.graphs import Laplacian
@@ -39,10 +38,6 @@ class _MTRL(base.Baseline):
     @property
     def _alternates(self) -> bool:
         return check_choice("solver", self.solver, coupling.SOLVERS) == "alternating"
-
-    def _bind(self, data: TaskData) -> base.Fit:
-        # The linear systems of the alternation can be smaller for samples.
-        return base.bind_loss(self, data, grams=not self._alternates)
 
     def _problem(self, fit: base.Fit) -> Problem:
         d, m = fit.shape
@@ -67,8 +62,7 @@ class _MTRL(base.Baseline):
     def _choose_method(self, problem: Problem) -> solvers.Method:
         if self._alternates:
             # As published, from tasks of equal variance that are not correlated.
-            m = problem.shape[1]
-            ridge, lam = problem.prior.theta, problem.lam
+            m, ridge, lam = problem.shape[1], problem.prior.theta, problem.lam
 
             def couple(covariance: Array) -> Array:
                 # A = Ω (ridge Ω + lam I)⁻¹: both penalties are ½ tr(W A⁻¹ Wᵀ).
@@ -77,9 +71,7 @@ class _MTRL(base.Baseline):
                 )
 
             return coupling.Alternation(
-                coupling.check_alternation(problem),
-                couple(np.eye(m) / m),
-                lambda W: couple(relationship_step(W)),
+                couple(np.eye(m) / m), lambda W: couple(relationship_step(W))
             )
         if problem.lam == 0:
             return solvers.default_method(problem)
@@ -145,8 +137,7 @@ class MTRL(RegressionTasks, _MTRL):
     solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone and reaches the optimum.
         "alternating" is the published algorithm, with at most 200 iterations; it can
-        stop above the optimum where Ω becomes singular, and needs squared loss and at
-        most 6000 rows or coefficients.
+        stop above the optimum where Ω becomes singular, and needs squared loss.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         See :class:`DMTL`.
 
