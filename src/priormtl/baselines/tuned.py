@@ -8,7 +8,6 @@ and refit the best one on all rows.
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import groupby
@@ -43,7 +42,6 @@ from priormtl.estimators import (
     show_progress,
     unchanged_on_error,
 )
-from priormtl.estimators.splitting import bind_scorer
 from priormtl.exceptions import unknown_name
 
 # In the order of the paper's columns; for numbers, and for two classes per task.
@@ -184,7 +182,6 @@ class _Tuned(MultiTaskEstimator):
     _: KW_ONLY
     n_settings: int = DEFAULT_SETTINGS
     cv: object = DEFAULT_FOLDS
-    scoring: object = None
     n_jobs: int | None = None
     task: object = None
 
@@ -311,27 +308,10 @@ class _Tuned(MultiTaskEstimator):
         """Score of models on the held-out rows of a split."""
         test = selection.take_test(table, split, number)
         places = selection.task_places(test.tasks, table.tasks)
-        if self.scoring is None:
-            data = test.to_tasks()
-            kind = selection.MeanAuc if self._classifies else selection.RowError
-            score = kind(data, places).of
-            return lambda model: score(score_samples(model, data, places))
-        shell = self._plain()
-        self._pass_on(shell, test)
-        shell.__dict__.pop("feature_names_in_", None)
-        targets = self._held_out_targets(test, places)
-        bound = bind_scorer(self.scoring, shell, test, table.tasks, targets)
-
-        def ask_scorer(model: TaskModel) -> float:
-            fitted = copy(bound.model)  # other threads score other models
-            fitted._model = model
-            return float(bound.scorer(fitted, bound.X, bound.y))
-
-        return ask_scorer
-
-    def _held_out_targets(self, test: Table, places: Index) -> np.ndarray:
-        """Targets as scorers of scikit-learn expect them."""
-        return test.y
+        data = test.to_tasks()
+        kind = selection.MeanAuc if self._classifies else selection.RowError
+        score = kind(data, places).of
+        return lambda model: score(score_samples(model, data, places))
 
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if nothing can be learned from the training rows of a split."""
@@ -354,7 +334,7 @@ class TunedRegressor(RegressionTasks, _Tuned):
     """A compared method for regression, its settings chosen by cross-validation.
 
     Folds and scores are those of :class:`MultiTaskRegressorCV`, so that results can be
-    compared.
+    compared: the negative weighted mean squared error over all held-out rows.
 
     Parameters
     ----------
@@ -366,8 +346,6 @@ class TunedRegressor(RegressionTasks, _Tuned):
         Maximum number of settings that the method proposes.
     cv, n_jobs
         See :class:`MultiTaskRegressorCV`.
-    scoring : None, name or callable
-        None: negative weighted mean squared error over all held-out rows.
     task : str or int, optional
         Column of X that holds the task.
 
@@ -398,13 +376,13 @@ class TunedRegressor(RegressionTasks, _Tuned):
 class TunedClassifier(ClassificationTasks, _Tuned):
     """A compared method for two classes per task, tuned by cross-validation.
 
+    Scores are areas under the ROC curve, averaged over the tasks with both classes in
+    the held-out rows.
+
     Parameters
     ----------
     method : name, or classifier of ``priormtl.baselines``, default="clmt"
         Method to tune. Parameters that are not tuned keep their values.
-    scoring : None, name or callable
-        None: area under the ROC curve, averaged over the tasks with both classes in
-        the held-out rows.
     settings, n_settings, cv, n_jobs, task
         See :class:`TunedRegressor`.
 
@@ -434,10 +412,6 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
         assert isinstance(model, ClassificationTasks)
         model._set_classes(self._classes)
 
-    def _held_out_targets(self, test: Table, places: Index) -> np.ndarray:
-        codes = places if test.codes is None else places[test.codes]
-        return self._classes[codes, (test.y > 0).astype(np.intp)]
-
     def _check_training(self, train: TaskData, number: int) -> None:
         """Fail if free intercepts of logistic loss have no finite optimum."""
         if self.loss == "logistic" and self.fit_intercept:
@@ -445,16 +419,7 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
 
 
 def tuned(
-    name: str,
-    *,
-    classify: bool = False,
-    settings: Sequence[Settings] | None = None,
-    n_settings: int = DEFAULT_SETTINGS,
-    cv: object = DEFAULT_FOLDS,
-    scoring: object = None,
-    n_jobs: int | None = None,
-    task: object = None,
-    **fixed: Any,
+    name: str, *, classify: bool = False, task: object = None, **settings: Any
 ) -> TunedRegressor | TunedClassifier:
     """A compared method by name, its settings chosen by cross-validation.
 
@@ -464,10 +429,11 @@ def tuned(
         A name in ``BASELINES`` or ``REFERENCES``, in any case.
     classify : bool, default=False
         Whether targets are two classes per task instead of numbers.
-    settings, n_settings, cv, scoring, n_jobs, task
-        See :class:`TunedRegressor`.
-    **fixed
-        Parameters of the method that are not tuned.
+    task : str or int, optional
+        Column of X that holds the task.
+    **settings
+        ``settings``, ``n_settings``, ``cv`` and ``n_jobs`` of :class:`TunedRegressor`,
+        and parameters of the method that are not tuned.
 
     Examples
     --------
@@ -476,12 +442,7 @@ def tuned(
     TunedRegressor(method=CLMT(standardize=True), n_settings=10)
     """
     kind = TunedClassifier if classify else TunedRegressor
-    return kind(
-        find_baseline(name, classify=classify)(**fixed),
-        settings,
-        n_settings=n_settings,
-        cv=cv,
-        scoring=scoring,
-        n_jobs=n_jobs,
-        task=task,
-    )
+    of_search = ("settings", "n_settings", "cv", "n_jobs")
+    search = {key: settings.pop(key) for key in of_search if key in settings}
+    method = find_baseline(name, classify=classify)(**settings)
+    return kind(method, task=task, **search)
