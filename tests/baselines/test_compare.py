@@ -433,7 +433,10 @@ def test_a_sentence_names_winner_margin_and_cost():
     alone = describe_winner(winner_rows(mean=np.nan))
     assert alone == "a has rmse 1, at 2 s a fit."
     once = describe_winner(winner_rows(low=np.nan, high=np.nan))
-    assert once == "a predicts best: rmse 1, 0.5 below b, at 2 s a fit against 0.5 s."
+    assert once == (
+        "a predicts best: rmse 1, 0.5 below b, the next best, at 2 s a fit against "
+        "0.5 s."
+    )
 
 
 def test_our_row_is_explained():

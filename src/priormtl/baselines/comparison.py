@@ -9,17 +9,16 @@ parts (``metrics.corrected_interval``).
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from numbers import Integral
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.sparse import csr_array, hstack, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.metaestimators import available_if
@@ -39,6 +38,7 @@ from priormtl.baselines.tuned import (
 )
 from priormtl.checks import check_choice, check_count, check_jobs
 from priormtl.estimators.regressor import REGRESSION_LOSSES
+from priormtl.estimators.splitting import with_task_column
 from priormtl.losses import Family
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
@@ -263,20 +263,17 @@ def _warn(results: Mapping[str, Sequence[SplitResult]]) -> None:
             f"{number}: {reason}"
         )
     for name, splits in results.items():
-        if failures[name]:
-            number, reason = failures[name][0]
-            warnings.warn(
-                f"{name} failed on {len(failures[name])} of {len(splits)} splits, its "
-                f"results are NaN; split {number}: {reason}",
-                FitFailedWarning,
-                stacklevel=3,
-            )
         first: dict[type[Warning], str] = {}
-        for result in splits:
-            for category, text in result.caught:
-                first.setdefault(category, text)
+        if failed := failures[name]:
+            number, reason = failed[0]
+            first[FitFailedWarning] = (
+                f"{name} failed on {len(failed)} of {len(splits)} splits, its results "
+                f"are NaN; split {number}: {reason}"
+            )
+        for category, text in chain(*(result.caught for result in splits)):
+            first.setdefault(category, f"{name}: {text}")
         for category, text in first.items():
-            warnings.warn(f"{name}: {text}", category, stacklevel=3)
+            warnings.warn(text, category, stacklevel=3)
 
 
 def _tabulate(
@@ -286,12 +283,12 @@ def _tabulate(
 
     ``ratio``: rows held out for each row of training.
     """
-    nan = float("nan")
-    scores, seconds = {}, {}
-    for name, splits in results.items():
-        factor = nan if any(result.failure for result in splits) else 1.0
-        scores[name] = factor * np.stack([result.scores for result in splits])
-        seconds[name] = factor * float(np.mean([result.seconds for result in splits]))
+    names, nan = list(results), float("nan")
+    failed = [any(each.failure for each in results[name]) for name in names]
+    every = [results[name] for name in names]
+    scores = np.array([[one.scores for one in each] for each in every], np.float64)
+    seconds = np.array([[one.seconds for one in each] for each in every], np.float64)
+    scores[failed] = seconds[failed] = nan
 
     def known(values: Array) -> Array:
         # A metric may have no value on a split, for every method alike: one class only.
@@ -300,29 +297,25 @@ def _tabulate(
     def mean(values: Array) -> float:
         return float(known(values).mean()) if len(known(values)) else nan
 
-    def losses(name: str) -> list[float]:
-        signs = [1.0 if metric in SMALLER_IS_BETTER else -1.0 for metric in metrics]
-        means = [mean(column) for column in scores[name].T]
-        signed = [sign * value for sign, value in zip(signs, means, strict=True)]
-        return [np.inf if np.isnan(value) else value for value in signed]
-
-    order = sorted(results, key=losses)  # stable; those without a value come last
+    smaller = np.array([metric in SMALLER_IS_BETTER for metric in metrics])
+    losses = np.where(smaller, 1.0, -1.0) * np.apply_along_axis(mean, 1, scores)
+    losses[np.isnan(losses)] = np.inf
+    order = np.lexsort(losses.T[::-1])  # stable; those without a value come last
     lines = []
     for j, metric in enumerate(metrics):
-        best = min(order, key=lambda name: losses(name)[j])
-        for name in order:
-            values = scores[name][:, j]
-            spread = known(values).std(ddof=1) if len(known(values)) > 1 else nan
+        best = order[np.argmin(losses[order, j])]
+        for k in order:
+            values = known(scores[k, :, j])
+            spread = float(values.std(ddof=1)) if len(values) > 1 else nan
             # Intervals are corrected for overlapping training parts.
-            apart = known(values - scores[best][:, j])
-            low, high = nan, nan
+            apart, ends = known(scores[k, :, j] - scores[best, :, j]), (nan, nan)
             if len(apart) > 1:
-                low, high, _ = corrected_interval(apart, ratio)
-            row = (mean(values), float(spread), seconds[name], mean(apart), low, high)
-            lines.append((name, metric, *row))
-    names = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
+                ends = corrected_interval(apart, ratio)[:2]
+            row = (mean(values), spread, float(seconds[k].mean()), mean(apart), *ends)
+            lines.append((names[k], metric, *row))
+    titles = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
     columns = zip(*lines, strict=True)
-    return {name: list(column) for name, column in zip(names, columns, strict=True)}
+    return {name: list(column) for name, column in zip(titles, columns, strict=True)}
 
 
 def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -336,30 +329,22 @@ def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     if not ranked:
         return f"No method has a value of {metric}."
-    first = ranked[0]
-    what = metric.replace("_", " ")
-    cost = f"{first['seconds']:.2g} s a fit"
+    first, score = ranked[0], f"{metric.replace('_', ' ')} {ranked[0]['mean']:.4g}"
     if len(ranked) == 1:
-        return f"{first['method']} has {what} {first['mean']:.4g}, at {cost}."
+        return f"{first['method']} has {score}, at {first['seconds']:.2g} s a fit."
     second = ranked[1]
-    verb = "below" if metric in SMALLER_IS_BETTER else "above"
-    margin = abs(second["difference"])
-    reach = float(second["high"] - second["low"]) / 2.0
-    words = (
-        f"{first['method']} predicts best: {what} {first['mean']:.4g}, {margin:.2g} "
-    )
-    if np.isnan(second["low"]):
-        words += f"{verb} {second['method']}"
-    else:
+    margin, reach = abs(second["difference"]), (second["high"] - second["low"]) / 2.0
+    interval, chance = "", ""
+    if not np.isnan(reach):
         low, high = margin - reach, margin + reach
-        words += (
-            f"(95 % interval {low:.2g} to {high:.2g}) {verb} {second['method']}, the "
-            "next best"
-        )
-    words += f", at {cost} against {second['seconds']:.2g} s."
-    if margin <= reach:
-        words += " The difference may be due to chance."
-    return words
+        interval = f"(95 % interval {low:.2g} to {high:.2g}) "
+        chance = " The difference may be due to chance." if low <= 0 else ""
+    verb = "below" if metric in SMALLER_IS_BETTER else "above"
+    return (
+        f"{first['method']} predicts best: {score}, {margin:.2g} {interval}{verb} "
+        f"{second['method']}, the next best, at {first['seconds']:.2g} s a fit against "
+        f"{second['seconds']:.2g} s.{chance}"
+    )
 
 
 # Rows, splits and metrics.
@@ -407,16 +392,25 @@ class Comparison:
         rows = self.splits[number].train
         if self.time is not None and isinstance(model, usual.UsualRegressor):
             model.set_params(time=self.time)
-        if self._finds_task(model):
-            return model.fit(
-                data.take_rows(self.whole, rows), data.take_rows(self.y, rows)
-            )
-        if self.labels is not None and not has_fit_parameter(model, "task"):
+        knows = has_fit_parameter(model, "task") or self._finds_task(model)
+        if self.labels is not None and not knows:
             model = WithTaskColumn(model)
-        X, y = data.take_rows(self.X, rows), data.take_rows(self.y, rows)
-        return model.fit(X, y, **self._task_argument(rows))
+        X, argument = self._features(model, rows)
+        return model.fit(X, data.take_rows(self.y, rows), **argument)
+
+    def _features(
+        self, model: BaseEstimator, rows: Index
+    ) -> tuple[object, Mapping[str, object]]:
+        """X of these rows, and the argument that tells a method their tasks."""
+        if self._finds_task(model):
+            return data.take_rows(self.whole, rows), {}
+        X = data.take_rows(self.X, rows)
+        if self.labels is None:
+            return X, {}
+        return X, {"task": data.take_rows(self.labels, rows)}
 
     def _finds_task(self, model: BaseEstimator) -> bool:
+        """Whether the model looks for the task's column by itself."""
         if self.column is None or has_fit_parameter(model, "task"):
             return False
         settings = model.get_params(deep=True) if hasattr(model, "get_params") else {}
@@ -428,28 +422,19 @@ class Comparison:
         # The same rows as ``test`` has: those with a measured target.
         rows = self.splits[number].test
         rows = rows[np.asarray(self.table.measured().any(axis=1))[rows]]
-        X, argument = data.take_rows(self.X, rows), self._task_argument(rows)
-        if self._finds_task(model):
-            X, argument = data.take_rows(self.whole, rows), {}
-
-        def ask(method: Callable[..., object]) -> np.ndarray:
-            return self._match(method(X, **argument), test)
-
+        X, argument = self._features(model, rows)
         task, measured = test.codes, ~np.isnan(test.y)
+        predicted = self._match(model.predict(X, **argument), test)
         if self.classes is None:
-            predicted = _finite(ask(model.predict))
-            error = (test.y - predicted)[measured]
+            predicted = _finite(predicted)
+            y, means = test.y[measured], predicted[measured]
+            rmse = np.sqrt(np.mean((y - means) ** 2))
             if self.family is not None:
-                pair = test.y[measured], predicted[measured]
-                mean_deviance = usual.deviance(self.family, *pair)
-                return np.array([mean_deviance, np.sqrt(np.mean(error**2))])
+                return np.array([usual.deviance(self.family, y, means), rmse])
             pooled = variance_explained(test.y, predicted, task=task)
             by_task = variance_explained(test.y, predicted, task=task, average="tasks")
-            return np.array([np.sqrt(np.mean(error**2)), pooled, by_task])
-        classes = self.classes[self._columns(test)]
-        predicted = ask(model.predict)
-        scores, log_loss = predicted == classes[..., 1], np.nan
-        shares = None
+            return np.array([rmse, pooled, by_task])
+        shares, log_loss = None, np.nan
         if hasattr(model, "predict_proba"):
             shares = np.asarray(model.predict_proba(X, **argument))
         if (K := self.n_classes) > 2:
@@ -462,31 +447,28 @@ class Comparison:
                 log_loss = usual.log_loss(test.y, _finite(shares))
             right = predicted == self.classes[0, test.y.astype(np.intp)]
             return np.array([log_loss, right.mean()])
+        classes = self.classes[self._columns(test)]
+        scores = predicted == classes[..., 1]
         if shares is not None:
             # Probabilities of both classes for labelled rows, else of the second.
             scores = self._match(shares if task is None else shares[:, 1], test)
             log_loss = usual.log_loss(test.y[measured], _finite(scores)[measured])
         if hasattr(model, "decision_function"):
-            scores = ask(model.decision_function)
+            scores = self._match(model.decision_function(X, **argument), test)
         truth = np.where(test.y > 0, classes[..., 1], classes[..., 0])
         right = (predicted == truth)[measured]
-        area = auc(test.y, _finite(scores), task=task)
-        return np.array([log_loss, area, right.mean()])
+        return np.array(
+            [log_loss, auc(test.y, _finite(scores), task=task), right.mean()]
+        )
 
     def _columns(self, test: data.Table) -> Index:
         """Task of each held-out target among all tasks."""
         places = task_places(test.tasks, self.table.tasks)
         return places if test.codes is None else places[test.codes]
 
-    def _task_argument(self, rows: Index) -> Mapping[str, object]:
-        if self.labels is None:
-            return {}
-        return {"task": data.take_rows(self.labels, rows)}
-
     def _match(self, answers: object, test: data.Table) -> np.ndarray:
         """Answers in the shape of the held-out targets."""
-        array = np.asarray(answers)
-        columns = test.codes is None
+        array, columns = np.asarray(answers), test.codes is None
         wanted = (len(test), len(self.table.tasks)) if columns else (len(test),)
         if wanted[1:] == (1,) and array.ndim == 1:
             array = array[:, np.newaxis]
@@ -506,15 +488,15 @@ class WithTaskColumn(BaseEstimator):
 
     def fit(self, X: object, y: object, *, task: Sequence[object]) -> "WithTaskColumn":
         codes, self.tasks_ = data.encode_labels(task, len(task))
-        model = clone(self.estimator)
-        joined, width = _append_codes(X, codes)
+        model, joined = (
+            clone(self.estimator),
+            with_task_column(data.read_matrix(X), codes),
+        )
         # Histogram boosting knows categories.
         default = model.get_params().get("categorical_features", 0)
-        if (
-            default in (None, "from_dtype")
-            and len(self.tasks_) <= usual.MOST_CATEGORIES
-        ):
-            model.set_params(categorical_features=[width - 1])
+        few = len(self.tasks_) <= usual.MOST_CATEGORIES
+        if default in (None, "from_dtype") and few:
+            model.set_params(categorical_features=[joined.shape[1] - 1])
         self.estimator_ = model.fit(joined, y)
         return self
 
@@ -530,16 +512,8 @@ class WithTaskColumn(BaseEstimator):
         return self.estimator_.decision_function(self._join(X, task))
 
     def _join(self, X: object, task: Sequence[object]) -> Matrix:
-        return _append_codes(X, data.find_labels(task, self.tasks_, len(task)))[0]
-
-
-def _append_codes(X: object, codes: Index) -> tuple[Matrix, int]:
-    """X as numbers with one more column, and the number of columns."""
-    if issparse(X):
-        joined: Matrix = csr_array(hstack([X, csr_array(codes[:, np.newaxis])]))
-    else:
-        joined = np.column_stack([data.read_matrix(X), codes])
-    return joined, int(joined.shape[1])
+        codes = data.find_labels(task, self.tasks_, len(task))
+        return with_task_column(data.read_matrix(X), codes)
 
 
 def make_splitter(question: str, cv: object, task: object, time: object) -> object:
@@ -714,19 +688,12 @@ class Ours(NamedTuple):
         """
         prior, task_prior = self.feature_prior, self.task_prior
         if isinstance(self.column, str):
+            settings = self.roles | {"time": self.time, "feature_prior": prior}
+            if task_prior != AUTO:
+                settings["task_prior"] = task_prior
             kind = "classifier" if self.classify else "regressor"
-            ours = partial(
-                estimators.tabular_model,
-                kind,
-                task=self.column,
-                time=self.time,
-                **self.roles,
-            )
-            if task_prior == AUTO:
-                return ours(feature_prior=prior)
-            return ours(feature_prior=prior, task_prior=task_prior)
-        if task_prior == AUTO:
-            task_prior = "mean"
+            return estimators.tabular_model(kind, task=self.column, **settings)
+        task_prior = "mean" if task_prior == AUTO else task_prior
 
         def few(multiples: tuple[float, ...], count: int) -> list[float]:
             """The first ``count`` (at least one) of these strengths, sorted.

@@ -10,7 +10,6 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import groupby
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -98,19 +97,15 @@ def group_paths(
 
     Returns the method and, by position in ``settings``, the strengths of each path.
     """
-    name = method.followed
-    own = method.get_params(deep=False)[name]
-
-    def others(place: int) -> dict[str, object]:
-        return {key: value for key, value in settings[place].items() if key != name}
-
-    return [
-        (
-            clone(method).set_params(**outer),
-            {k: settings[k].get(name, own) for k in places},
-        )
-        for outer, places in groupby(range(len(settings)), key=others)
-    ]
+    name, own = method.followed, method.get_params(deep=False)[method.followed]
+    paths: list[tuple[Baseline, dict[int, float]]] = []
+    last: Settings | None = None
+    for place, setting in enumerate(settings):
+        others = {key: value for key, value in setting.items() if key != name}
+        if others != last:
+            paths.append((clone(method).set_params(**others), {}))
+        paths[-1][1][place], last = setting.get(name, own), others
+    return paths
 
 
 def search_settings(
@@ -196,16 +191,8 @@ class _Tuned(MultiTaskEstimator):
     ) -> Self:
         """Choose settings by cross-validation, then fit all rows with them.
 
-        Parameters
-        ----------
-        X, y, task, sample_weight
-            See :meth:`MultiTaskRegressor.fit`.
-        groups : (n,) labels, optional
-            Groups for a splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
-
-        Returns
-        -------
-        self
+        Arguments are those of :meth:`MultiTaskRegressor.fit`, and ``groups`` (n,) for a
+        splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
         """
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
@@ -278,7 +265,9 @@ class _Tuned(MultiTaskEstimator):
     ) -> selection.SearchResult:
         def train(split: selection.Split, number: int) -> TaskData:
             data = selection.take_training(table, split, number)
-            self._check_training(data, number)
+            # Free intercepts of logistic loss have no optimum without a class.
+            if plain.loss == "logistic" and plain.fit_intercept:
+                refuse_lone_classes(data, number)
             return data
 
         jobs = check_jobs(self.n_jobs)
@@ -313,15 +302,15 @@ class _Tuned(MultiTaskEstimator):
         score = kind(data, places).of
         return lambda model: score(score_samples(model, data, places))
 
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if nothing can be learned from the training rows of a split."""
-
     def _pass_on(self, model: Baseline, table: Table) -> None:
         """Set on a plain method what reading the table has set here."""
         model.n_features_in_ = self.n_features_in_
         if "feature_names_in_" in vars(self):
             model.feature_names_in_ = self.feature_names_in_
         model._targets_are_columns = table.codes is None
+        if isinstance(self, ClassificationTasks):
+            assert isinstance(model, ClassificationTasks)
+            model._set_classes(self._classes)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         raise TypeError(f"{type(self).__name__} needs rows: call fit.")
@@ -406,16 +395,6 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
     def fit_intercept(self) -> bool | str:  # type: ignore[override]
         """Whether the method fits intercepts."""
         return self._plain().fit_intercept
-
-    def _pass_on(self, model: Baseline, table: Table) -> None:
-        super()._pass_on(model, table)
-        assert isinstance(model, ClassificationTasks)
-        model._set_classes(self._classes)
-
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if free intercepts of logistic loss have no finite optimum."""
-        if self.loss == "logistic" and self.fit_intercept:
-            refuse_lone_classes(train, number)
 
 
 def tuned(

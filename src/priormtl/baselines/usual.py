@@ -501,12 +501,11 @@ def fit_gpboost(rows: Rows) -> Predict:
             group_data=rows.codes, likelihood=likelihood, num_parallel_threads=1
         )
 
-    folds = [tuple(split) for split in _inner_splits(rows, 3)]
     found = gpb.cv(
         settings,
         gpb.Dataset(rows.X, rows.y),
         gp_model=effects(),
-        folds=folds,
+        folds=[tuple(split) for split in _inner_splits(rows, 3)],
         num_boost_round=500,
         early_stopping_rounds=25,
         use_gp_model_for_validation=True,
@@ -526,17 +525,14 @@ def _ask_gpboost(booster: BaseEstimator, X: Array, codes: Index) -> Array:
 
 
 def fit_histograms(rows: Rows) -> Predict:
-    from sklearn.ensemble import (  # noqa: PLC0415
-        HistGradientBoostingClassifier,
-        HistGradientBoostingRegressor,
-    )
+    from sklearn import ensemble  # noqa: PLC0415
 
-    rows, kind = rows.without_offset(), HistGradientBoostingRegressor
+    rows, model = rows.without_offset(), ensemble.HistGradientBoostingRegressor()
     if rows.n_classes:
-        kind = HistGradientBoostingClassifier
-    model: BaseEstimator = kind(max_iter=300, random_state=0)
-    if rows.family is not None:
+        model = ensemble.HistGradientBoostingClassifier()
+    elif rows.family is not None:
         model.set_params(loss=rows.family.boosting)
+    model.set_params(max_iter=300, random_state=0)
     if rows.n_tasks > MOST_CATEGORIES:
         return _fit_encoded(model, rows)
     model.set_params(categorical_features=[rows.X.shape[1]])
@@ -545,17 +541,14 @@ def fit_histograms(rows: Rows) -> Predict:
 
 
 def fit_forest(rows: Rows) -> Predict:
-    from sklearn.ensemble import (  # noqa: PLC0415
-        RandomForestClassifier,
-        RandomForestRegressor,
-    )
+    from sklearn import ensemble  # noqa: PLC0415
 
-    rows, kind = rows.without_offset(), RandomForestRegressor
+    rows, model = rows.without_offset(), ensemble.RandomForestRegressor()
     if rows.n_classes:
-        kind = RandomForestClassifier
-    model = kind(300, min_samples_leaf=5, random_state=0)
-    if rows.family is not None and rows.family.boosting == "poisson":
+        model = ensemble.RandomForestClassifier()
+    elif rows.family is not None and rows.family.boosting == "poisson":
         model.set_params(criterion="poisson")
+    model.set_params(n_estimators=300, min_samples_leaf=5, random_state=0)
     return _fit_encoded(model, rows)
 
 
@@ -614,9 +607,7 @@ class Scope(NamedTuple):
                 if self.most_classes
                 else "not for classes"
             )
-        if n_classes or loss in self.losses:
-            return None
-        return f"not for loss={loss!r}"
+        return None if n_classes or loss in self.losses else f"not for loss={loss!r}"
 
 
 class UsualMethod(NamedTuple):
