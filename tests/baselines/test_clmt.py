@@ -283,7 +283,7 @@ def test_trace_gives_zero_exactly_at_the_top_of_its_grid(rows):
             {"lam": 0.0, "penalty": "fixed", "output_kernel": np.eye(4)},
             "lam must be a finite number above 0",
         ),
-        ({"penalty": "fixed"}, "output_kernel must be an"),
+        ({"penalty": "fixed"}, "with penalty=.fixed.: got None"),
         ({"penalty": "fixed", "output_kernel": np.eye(3)}, "of 4 x 4 tasks"),
         (
             {"penalty": "fixed", "output_kernel": -1e-9 * np.eye(4)},

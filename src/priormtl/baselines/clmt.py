@@ -62,19 +62,15 @@ class EigenvaluePenalty:
 
 
 def check_output_kernel(value: object, m: int) -> Array:
+    wanted = f"output_kernel must be a finite symmetric matrix of {m} x {m} tasks"
     if value is None:
-        raise ValueError(
-            'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'
-        )
+        raise ValueError(f'{wanted} with penalty="fixed": got None.')
     A = np.array(value, dtype=np.float64)
     if A.shape != (m, m) or not np.all(np.isfinite(A)):
-        raise ValueError(
-            f"output_kernel must be a finite matrix of {m} x {m} tasks: got shape "
-            f"{A.shape}."
-        )
+        raise ValueError(f"{wanted}: got shape {A.shape}, or NaN.")
     size = float(np.abs(A).max())
     if np.abs(A - A.T).max() > 1e-8 * size:
-        raise ValueError("output_kernel must be symmetric: pass (A + A.T) / 2.")
+        raise ValueError(f"{wanted}: pass (A + A.T) / 2.")
     A = 0.5 * (A + A.T)
     least = float(np.linalg.eigvalsh(A)[0])
     if least < -1e-8 * size:
@@ -176,16 +172,9 @@ class _CLMT(base.Baseline):
         return solvers.Fista(restart=True)
 
     def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
-        rules = base.stop_rules(method, self.tol, self.max_iter)
-        if self._alternates:
-            if not self._is_fixed:
-                # The authors stop at this change.
-                most = solvers.max_iter(coupling.MOST_ALTERNATIONS)
-                rules += [coupling.settled(1e-4), most]
-        elif method.check_every == 1:
-            # Newton steps that do not reduce the gap are rounding.
-            rules.append(solvers.no_progress(coupling.MOST_IDLE_STEPS))
-        return rules
+        # The authors stop at this change.
+        change = 1e-4 if self._alternates and not self._is_fixed else None
+        return coupling.stop_rules(method, self.tol, self.max_iter, change)
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         strengths = coupling.decades(self._problem(bound).lam_max or 1.0, 3.5, n)
@@ -250,18 +239,10 @@ class CLMT(RegressionTasks, _CLMT):
 
 @dataclass(eq=False, repr=False)
 class CLMTClassifier(ClassificationTasks, _CLMT):
-    """Convex learning of binary tasks and their structure.
+    """Convex learning of tasks and their structure, for two classes per task.
 
-    As :class:`CLMT`, with the logistic loss Σ w log(1 + exp(−y (x w_i + b_i))) for
-    classes coded −1 and +1, or with the squared loss on this coding.
-
-    Parameters
-    ----------
-    lam, gamma, penalty, power, output_kernel, solver, fit_intercept, task_weight, \
-standardize, tol, max_iter, task
-        See :class:`CLMT`.
-    loss : {"logistic", "squared"}, default="logistic"
-        The loss.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`CLMT`.
     """
 
     _: KW_ONLY

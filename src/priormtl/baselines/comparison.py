@@ -1,9 +1,5 @@
 """compare: methods tuned alike and scored on the same held-out rows.
 
-``read_comparison`` reads the rows and splits them; ``make_methods`` lists the
-estimators by name; ``compare`` fits each of them on every split and tabulates means and
-standard deviations of the metrics, and the difference to the best method.
-
 Differences are paired by split, and their intervals allow for the overlap of training
 parts (``metrics.corrected_interval``).
 """
@@ -95,24 +91,22 @@ def compare(
         of a column of an array.
     methods : "default", "all", name, list of names, or mapping to estimators
         "priormtl" is our estimator (see Notes); the others are in ``USUAL``,
-        ``BASELINES`` and ``REFERENCES``. Case does not matter. "default" leaves out
-        the slow ones ("fedem", "mtfl", "mkmtl") and those whose package is not
-        installed (``priormtl[compare]``). Both leave out those that do not take such
-        targets, as those of the literature with counts. A mapping from names to
-        estimators may hold any estimator of scikit-learn: one whose ``fit`` takes
-        ``task`` gets the labels; one with a ``task`` column of its own, or a Pipeline,
-        gets X as it is; others get the position of the task as an additional last
-        column of X (a category for histogram boosting).
-    cv : int, splitter of scikit-learn, or iterable of (train, test)
-        Outer splits, as in :class:`MultiTaskRegressorCV`.
+        ``BASELINES`` and ``REFERENCES``. "default" leaves out the slow ones ("fedem",
+        "mtfl", "mkmtl") and those whose package is not installed
+        (``priormtl[compare]``). Both leave out those that do not take such targets. A
+        mapping from names to estimators may hold any estimator of scikit-learn: one
+        whose ``fit`` takes ``task`` gets the labels; one with a ``task`` column of its
+        own, or a Pipeline, gets X as it is; others get the position of the task as an
+        additional last column of X (a category for histogram boosting).
+    cv, feature_prior, task_prior
+        Outer splits, and the priors of our estimator, as in
+        :class:`MultiTaskRegressorCV`. Strength zero is among the settings tried for
+        each prior, if ``n_settings`` allows it.
     classify : bool, optional
         Whether targets are classes: two per task, or more that are the same in all.
         None: yes if they are text or Booleans, or take exactly two values.
     n_settings : int
         Approximate number of settings that each method tries.
-    feature_prior, task_prior
-        Priors of our estimator, as in :class:`MultiTaskRegressorCV`. Strength zero is
-        among the settings tried for each, if ``n_settings`` allows it.
     time : str, optional
         Column of X, a data frame, that orders the rows of each task. Splits then go
         forward in time, unless ``split`` or ``cv`` says otherwise, inner folds of
@@ -134,27 +128,24 @@ def compare(
     Returns
     -------
     data frame
-        One row per method and metric. Columns: method, metric, mean and sd (over the
-        held-out rows of the splits), seconds (to tune and fit, mean over splits), and
-        difference, low and high: the mean difference to the best method on this metric,
-        paired by split, and its 95 % interval. Metrics are ``rmse``,
-        ``variance_explained`` and ``variance_explained_by_task`` for numbers,
-        ``deviance`` (Poisson's for all counts) and ``rmse`` with another loss,
-        ``log_loss`` (of probabilities clipped to [0.001, 0.999]; NaN without
-        probabilities), ``auc`` (of two classes, mean over tasks) and ``accuracy`` for
-        classes. Methods are ordered by the first metric, best first. The frame is of
-        the same library as X, else of pandas, polars or pyarrow, whichever is
-        installed.
+        One row per method and metric, of the same library as X, else of pandas, polars
+        or pyarrow, whichever is installed. Columns: method, metric, mean and sd (over
+        the splits), seconds (to tune and fit, mean over splits), and difference, low
+        and high: the mean difference to the best method on this metric, paired by
+        split, and its 95 % interval. Metrics are ``rmse``, ``variance_explained`` and
+        ``variance_explained_by_task`` for numbers, ``deviance`` (Poisson's for all
+        counts) and ``rmse`` with another loss, ``log_loss`` (of probabilities clipped
+        to [0.001, 0.999]; NaN without probabilities), ``auc`` (of two classes, mean
+        over tasks) and ``accuracy`` for classes. Methods are ordered by the first
+        metric, best first.
 
     Notes
     -----
     "priormtl" is what :func:`tabular_model` fits where X is a data frame with a task
     column, otherwise :class:`MultiTaskRegressorCV` or :class:`MultiTaskClassifierCV`
-    with standardised features; ``describe_ours`` says which.
-
-    A method that fails on a split has NaN in its rows, and a FitFailedWarning gives the
-    reason. After two seconds a progress bar is shown on terminals (if rich is
-    installed); elsewhere progress is logged at level INFO to the logger "priormtl".
+    with standardised features. A method that fails on a split has NaN in its rows, and
+    a FitFailedWarning gives the reason. After two seconds a progress bar is shown on
+    terminals (if rich is installed), elsewhere progress is logged.
 
     Examples
     --------
@@ -170,8 +161,7 @@ def compare(
     >>> bool((table.query("metric == 'variance_explained'")["mean"] > 0.4).all())
     True
     """
-    library = design.find_frame_library(X)
-    jobs = check_jobs(n_jobs)
+    library, jobs = design.find_frame_library(X), check_jobs(n_jobs)
     check_choice("loss", loss, REGRESSION_LOSSES)
     numbers = loss != "squared"
     if numbers and classify:
@@ -188,7 +178,6 @@ def compare(
         X, y, task, splitter, classify=by_class, time=time, **roles
     )
     ours = Ours(
-        by_class,
         n_settings,
         comparison.rows_per_task,
         feature_prior,
@@ -318,45 +307,12 @@ def _tabulate(
     return {name: list(column) for name, column in zip(titles, columns, strict=True)}
 
 
-def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence that names the winner, its margin with an interval, and its cost.
-
-    ``rows`` are those of the frame that ``compare`` returns, in their order.
-    """
-    metric = rows[0]["metric"]
-    ranked = [
-        row for row in rows if row["metric"] == metric and not np.isnan(row["mean"])
-    ]
-    if not ranked:
-        return f"No method has a value of {metric}."
-    first, score = ranked[0], f"{metric.replace('_', ' ')} {ranked[0]['mean']:.4g}"
-    if len(ranked) == 1:
-        return f"{first['method']} has {score}, at {first['seconds']:.2g} s a fit."
-    second = ranked[1]
-    margin, reach = abs(second["difference"]), (second["high"] - second["low"]) / 2.0
-    interval, chance = "", ""
-    if not np.isnan(reach):
-        low, high = margin - reach, margin + reach
-        interval = f"(95 % interval {low:.2g} to {high:.2g}) "
-        chance = " The difference may be due to chance." if low <= 0 else ""
-    verb = "below" if metric in SMALLER_IS_BETTER else "above"
-    return (
-        f"{first['method']} predicts best: {score}, {margin:.2g} {interval}{verb} "
-        f"{second['method']}, the next best, at {first['seconds']:.2g} s a fit against "
-        f"{second['seconds']:.2g} s.{chance}"
-    )
-
-
 # Rows, splits and metrics.
 
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Rows as users gave them, splits, and metrics on the held-out rows.
-
-    Methods see X, y and labels in the user's own types (frames, categories), so that
-    names in priors keep their meaning.
-    """
+    """Rows in the user's own types, splits, and metrics on the held-out rows."""
 
     X: object  # without the task's column
     y: object
@@ -592,27 +548,24 @@ def list_methods() -> tuple[str, ...]:
     return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
-def methods_left_out(ours: "Ours") -> dict[str, str]:
+def methods_left_out(loss: str, n_classes: int, *, timed: bool) -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
     # Minutes for a thousand rows.
     reasons = dict.fromkeys(("fedem", "mtfl", "mkmtl"), "slow")
     for name in list_methods():
         if name in usual.USUAL and not usual.is_installed(name):
             reasons[name] = "not installed"
-        elif refusal := _refusal(name, ours):
+        elif refusal := _refusal(name, loss, n_classes):
             reasons[name] = refusal
-    if ours.time is None:
-        reasons["last-value"] = "needs time"
-    return reasons
+    return reasons if timed else reasons | {"last-value": "needs time"}
 
 
-def _refusal(name: str, ours: "Ours") -> str | None:
-    """Why a method does not take the targets."""
+def _refusal(name: str, loss: str, n_classes: int) -> str | None:
+    """Why a method does not take such targets; ``n_classes`` is 0 for numbers."""
     if name == OURS:
         return None
-    method = usual.USUAL.get(name)
-    scope = LITERATURE if method is None else method.scope
-    return scope.refusal(ours.loss, ours.n_classes if ours.classify else 0)
+    scope = usual.USUAL[name].scope if name in usual.USUAL else LITERATURE
+    return scope.refusal(loss, n_classes)
 
 
 def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
@@ -630,11 +583,11 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
             if "task" in found[name].get_params(deep=False):
                 found[name].set_params(task=None)
         return found
-    known = list_methods()
+    known, targets = list_methods(), (ours.loss, ours.n_classes)
     if isinstance(methods, str):
-        left_out = methods_left_out(ours)
+        left_out = methods_left_out(*targets, timed=ours.time is not None)
         default = [name for name in known if name not in left_out]
-        fitting = [name for name in known if _refusal(name, ours) is None]
+        fitting = [name for name in known if not _refusal(name, *targets)]
         listed = {"all": fitting, "default": default}
         methods = listed.get(methods.casefold(), [methods])
     if not isinstance(methods, Iterable):
@@ -642,19 +595,19 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
             'methods must be "default", "all", a name, names, or a mapping from names '
             f"to estimators: got {type(methods).__name__}."
         )
-    classify, count = ours.classify, check_count("n_settings", ours.n_settings)
+    classify = ours.n_classes > 0
+    count = check_count("n_settings", ours.n_settings)
 
     def build(name: str) -> BaseEstimator:
         if name == OURS:
             return ours.build()
-        if reason := _refusal(name, ours):
+        if reason := _refusal(name, *targets):
             raise ValueError(f"{name} is {reason}: leave it out of methods.")
         if name not in usual.USUAL:
             return tuned(name, classify=classify, n_settings=count, standardize=True)
         usual.require_package(name)
-        if classify:
-            return usual.UsualClassifier(name)
-        return usual.UsualRegressor(name, **ours.roles)
+        kind = usual.UsualClassifier if classify else usual.UsualRegressor
+        return kind(name, **ours.roles)
 
     return {name: build(name) for name in [match_method(one, known) for one in methods]}
 
@@ -662,14 +615,13 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
 class Ours(NamedTuple):
     """Our model in a comparison."""
 
-    classify: bool
     n_settings: int
     rows_per_task: float
     feature_prior: object
     task_prior: object = AUTO
     column: object = None  # the task's column of X, if there is one
     time: str | None = None  # column that orders rows, where splits go forward
-    n_classes: int = 2  # where these are classes
+    n_classes: int = 0  # 0: numbers
     loss: str = "squared"
     exposure: str | None = None
     offset: str | None = None
@@ -677,7 +629,7 @@ class Ours(NamedTuple):
     @property
     def roles(self) -> dict[str, Any]:
         """Parameters of regressors that say what targets are."""
-        if self.classify:
+        if self.n_classes:
             return {}
         return {"loss": self.loss, "exposure": self.exposure, "offset": self.offset}
 
@@ -691,16 +643,13 @@ class Ours(NamedTuple):
             settings = self.roles | {"time": self.time, "feature_prior": prior}
             if task_prior != AUTO:
                 settings["task_prior"] = task_prior
-            kind = "classifier" if self.classify else "regressor"
+            kind = "classifier" if self.n_classes else "regressor"
             return estimators.tabular_model(kind, task=self.column, **settings)
         task_prior = "mean" if task_prior == AUTO else task_prior
 
+        # Multiples of the curvature of the loss of one task, the mean rows per task as
+        # features are standardised; the most useful first.
         def few(multiples: tuple[float, ...], count: int) -> list[float]:
-            """The first ``count`` (at least one) of these strengths, sorted.
-
-            They are multiples of the mean rows per task, the most useful first:
-            features are standardised, so this is the curvature of the loss of one task.
-            """
             chosen = multiples[: max(1, count)]
             return sorted(self.rows_per_task * each for each in chosen)
 
@@ -713,7 +662,7 @@ class Ours(NamedTuple):
             epsilons = few((10.0, 0.0, 1.0, 100.0), room // len(thetas))
         lams = max(2, self.n_settings // (len(thetas) * len(epsilons)))
         search = estimators.MultiTaskRegressorCV
-        if self.classify:
+        if self.n_classes:
             search = estimators.MultiTaskClassifierCV
         return search(
             lams,
@@ -723,18 +672,4 @@ class Ours(NamedTuple):
             task_prior=task_prior,
             standardize=True,
             **self.roles,
-        )
-
-    def describe(self) -> str:
-        """What the row of our model is, in one sentence."""
-        if isinstance(self.column, str):
-            return f"{OURS} is what 'priormtl fit' fits by default (tabular_model)."
-        model = self.build()
-        sizes = [("lam", model.lams)]
-        sizes += [("theta", len(model.thetas)), ("epsilon", len(model.epsilons))]
-        words = ", ".join(f"{count} of {name}" for name, count in sizes if count > 1)
-        return (
-            f"{OURS} is {type(model).__name__} with task_prior={model.task_prior!r} "
-            "and standardised features; strengths are chosen by cross-validation "
-            f"({words})."
         )

@@ -20,11 +20,18 @@ from scipy.linalg import block_diag
 from scipy.sparse import eye_array, issparse
 
 from priormtl._arrays import Array, Index, Matrix
-from priormtl.baselines.base import principal_axes
+from priormtl.baselines import base
 from priormtl.data import TaskData
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 from priormtl.problem import Point, Problem
-from priormtl.solvers import Progress, StopReason, StopRule
+from priormtl.solvers import (
+    Method,
+    Progress,
+    StopReason,
+    StopRule,
+    max_iter,
+    no_progress,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +70,7 @@ class Rotated:
             basis = eye_array(len(order), format="csr")[:, order]
         else:
             centred = X - intercept * X.mean(axis=0)
-            parts = [principal_axes(centred[:, block]) for block in blocks]
+            parts = [base.principal_axes(centred[:, block]) for block in blocks]
             sizes = [part.shape[1] for part in parts]
             basis = block_diag(*parts)[np.argsort(order)]
         ends = np.cumsum([0, *sizes]).tolist()
@@ -179,14 +186,22 @@ class Alternation:
         return replace(state, point=problem.at(W), kernel=self.update(W))
 
 
-def settled(tol: float) -> StopRule:
-    """Stop when a step changes the objective by less than ``tol`` times itself."""
+def stop_rules(
+    method: Method, tol: float, most: int, change: float | None = None
+) -> list[StopRule]:
+    """When to stop; ``change``: at a relative change of the objective below it."""
+    rules = base.stop_rules(method, tol, most)
+    if isinstance(method, Alternation):
+        rules.append(max_iter(MOST_ALTERNATIONS))
+    elif method.check_every == 1:
+        # Newton steps that do not reduce the gap are rounding.
+        rules.append(no_progress(MOST_IDLE_STEPS))
 
-    def rule(progress: Progress) -> StopReason | None:
-        small = abs(progress.rise) < tol * progress.objective
+    def settled(progress: Progress) -> StopReason | None:
+        small = abs(progress.rise) < (change or 0.0) * progress.objective
         return StopReason.SMALL_CHANGE if small else None
 
-    return rule
+    return rules if change is None else [*rules, settled]
 
 
 def map_eigenvalues(A: Array, change: Callable[[Array], Array]) -> Array:

@@ -78,13 +78,7 @@ class _MTRL(base.Baseline):
         return solvers.Fista(restart=True)
 
     def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
-        rules = base.stop_rules(method, self.tol, self.max_iter)
-        if self._alternates:
-            rules.append(solvers.max_iter(coupling.MOST_ALTERNATIONS))
-        elif method.check_every == 1:
-            # Newton steps (lam = 0) that do not reduce the gap are rounding.
-            rules.append(solvers.no_progress(coupling.MOST_IDLE_STEPS))
-        return rules
+        return coupling.stop_rules(method, self.tol, self.max_iter)
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)
@@ -163,17 +157,10 @@ class MTRL(RegressionTasks, _MTRL):
 
 @dataclass(eq=False, repr=False)
 class MTRLClassifier(ClassificationTasks, _MTRL):
-    """Task relationship learning for two classes in every task.
+    """Task relationship learning, for two classes per task.
 
-    As :class:`MTRL`, with the logistic loss Σ w log(1 + exp(−y (x w_i + b_i))) on
-    classes coded −1 and +1, or the squared loss on these codes.
-
-    Parameters
-    ----------
-    lam, ridge, solver, fit_intercept, task_weight, standardize, tol, max_iter, task
-        See :class:`MTRL`.
-    loss : {"logistic", "squared"}, default="logistic"
-        Loss on classes coded −1 and +1.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`MTRL`.
     """
 
     _: KW_ONLY

@@ -169,15 +169,6 @@ class PooledRidge(RegressionTasks, _Ridge):
 
     Minimises 1/2 Σ w (x p + b − y)² + lam/2 ‖p‖²; parameters and attributes are those
     of :class:`SingleTaskRidge`. All rows of ``coef_`` are equal.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import PooledRidge
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = PooledRidge().fit(X, y, task=task)
-    >>> bool((model.coef_ == model.coef_[0]).all())
-    True
     """
 
     pooled = True

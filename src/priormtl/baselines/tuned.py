@@ -1,9 +1,8 @@
 """Compared methods by name, and their settings chosen by cross-validation.
 
 ``BASELINES`` lists the methods in the order of the paper's columns, ``REFERENCES``
-simpler ones that show what learning tasks together is worth. ``TunedRegressor`` and
-``TunedClassifier`` fit every candidate setting on every fold, as our own searches do,
-and refit the best one on all rows.
+simpler ones. ``TunedRegressor`` and ``TunedClassifier`` fit every candidate setting on
+every fold, as our own searches do, and refit the best one on all rows.
 """
 
 import warnings
@@ -21,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from priormtl import selection
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.baselines import ridge
-from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
+from priormtl.baselines.base import Baseline, Settings, TaskModel
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
@@ -119,29 +118,25 @@ def search_settings(
 ) -> selection.SearchResult:
     """Score every setting on every fold; ``advance`` is called after each path.
 
-    Fits along a path use warm starts. With ``bind_once`` the data of a fold are bound
-    once for all paths. This is valid for the settings that a method suggests; others
-    may change how data are scaled, weighted or bound.
+    With ``bind_once`` the data of a fold are bound once for all paths, which is valid
+    for the settings that a method suggests: others may change how data are bound.
     """
     paths = group_paths(method, settings)
 
     def run(fold: Fold) -> tuple[Array, int]:
-        begin = perf_counter()
-        data, prepared, bound, shared = fold.train(), None, None, 0.0
+        data, prepared, bound = fold.train(), None, None
         columns, unsolved = np.empty((3, len(settings))), 0
         for tried, strengths in paths:
+            begin = perf_counter()
             if prepared is None or not bind_once:
                 prepared = tried._prepare(data)
                 bound = tried._bind(prepared.data)
-                users = len(settings if bind_once else strengths)
-                shared = (perf_counter() - begin) / users
-            begin = perf_counter()
             outcomes = tried._follow(bound, list(strengths.values()))
             for place, outcome in zip(strengths, outcomes, strict=True):
                 fitted = perf_counter()
-                score = fold.score(to_user_units(outcome.model, prepared.scale))
+                score = fold.score(outcome.model.in_user_units(prepared.scale))
                 end = perf_counter()
-                columns[:, place] = score, fitted - begin + shared, end - fitted
+                columns[:, place] = score, fitted - begin, end - fitted
                 unsolved += outcome.shortfall is not None
                 begin = end
             advance()
@@ -205,11 +200,9 @@ class _Tuned(MultiTaskEstimator):
         self, table: Table, data: TaskData, splits: list[selection.Split]
     ) -> None:
         plain = self._plain()
-        prepared = plain._prepare(data)
-        bound = plain._bind(prepared.data)
         if self.settings is None:
             count = check_count("n_settings", self.n_settings)
-            settings = plain._suggest(bound, count)
+            settings = plain._suggest(plain._bind(plain._prepare(data).data), count)
         else:
             settings = [dict(part) for part in self.settings]
         if not settings:
@@ -231,12 +224,8 @@ class _Tuned(MultiTaskEstimator):
             settings, found.scores, found.fit_seconds, found.score_seconds
         )
         model = plain.set_params(**self.best_params_)
-        if self.settings is not None:
-            # The best one may scale, weight or bind the data in another way.
-            prepared = model._prepare(data)
-            bound = model._bind(prepared.data)
         self._pass_on(model, table)
-        model._fit_bound(bound, prepared)
+        model._fit_tasks(data)
         self.estimator_, self.tasks_ = model, model.tasks_
         for name in ("coef_", "intercept_", "dual_gap_", "residual_"):
             self.__dict__.pop(name, None)
@@ -263,18 +252,23 @@ class _Tuned(MultiTaskEstimator):
         table: Table,
         splits: list[selection.Split],
     ) -> selection.SearchResult:
-        def train(split: selection.Split, number: int) -> TaskData:
-            data = selection.take_training(table, split, number)
-            # Free intercepts of logistic loss have no optimum without a class.
-            if plain.loss == "logistic" and plain.fit_intercept:
-                refuse_lone_classes(data, number)
-            return data
+        def make_fold(split: selection.Split, number: int) -> Fold:
+            def train() -> TaskData:
+                data = selection.take_training(table, split, number)
+                # Free intercepts of logistic loss have no optimum without a class.
+                if plain.loss == "logistic" and plain.fit_intercept:
+                    refuse_lone_classes(data, number)
+                return data
+
+            test = selection.take_test(table, split, number)
+            places = selection.task_places(test.tasks, table.tasks)
+            kind = selection.MeanAuc if self._classifies else selection.RowError
+            data = test.to_tasks()
+            score = kind(data, places).of
+            return Fold(train, lambda model: score(score_samples(model, data, places)))
 
         jobs = check_jobs(self.n_jobs)
-        folds = [
-            Fold(partial(train, split, k), self._make_score(table, split, k))
-            for k, split in enumerate(splits)
-        ]
+        folds = [make_fold(split, k) for k, split in enumerate(splits)]
         name = f"{type(plain).__name__}, {len(splits)} splits"
         total = len(folds) * len(group_paths(plain, settings))
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
@@ -290,17 +284,6 @@ class _Tuned(MultiTaskEstimator):
                 n_jobs=jobs,
                 advance=advance,
             )
-
-    def _make_score(
-        self, table: Table, split: selection.Split, number: int
-    ) -> Callable[[TaskModel], float]:
-        """Score of models on the held-out rows of a split."""
-        test = selection.take_test(table, split, number)
-        places = selection.task_places(test.tasks, table.tasks)
-        data = test.to_tasks()
-        kind = selection.MeanAuc if self._classifies else selection.RowError
-        score = kind(data, places).of
-        return lambda model: score(score_samples(model, data, places))
 
     def _pass_on(self, model: Baseline, table: Table) -> None:
         """Set on a plain method what reading the table has set here."""
@@ -366,22 +349,8 @@ class TunedClassifier(ClassificationTasks, _Tuned):
     """A compared method for two classes per task, tuned by cross-validation.
 
     Scores are areas under the ROC curve, averaged over the tasks with both classes in
-    the held-out rows.
-
-    Parameters
-    ----------
-    method : name, or classifier of ``priormtl.baselines``, default="clmt"
-        Method to tune. Parameters that are not tuned keep their values.
-    settings, n_settings, cv, n_jobs, task
-        See :class:`TunedRegressor`.
-
-    Attributes
-    ----------
-    classes_
-        See :class:`MultiTaskClassifier`.
-    estimator_, best_params_, best_score_, best_index_, cv_results_, n_splits_, coef_, \
-intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
-        See :class:`TunedRegressor`.
+    the held-out rows. Parameters and attributes are those of :class:`TunedRegressor`,
+    and ``classes_`` as in :class:`MultiTaskClassifier`.
     """
 
     _classifies = True
