@@ -144,8 +144,6 @@ def solve_ridge(
 
 
 SOLVERS = ("fista", "alternating")
-MOST_ALTERNATIONS = 200
-MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,10 +190,10 @@ def stop_rules(
     """When to stop; ``change``: at a relative change of the objective below it."""
     rules = base.stop_rules(method, tol, most)
     if isinstance(method, Alternation):
-        rules.append(max_iter(MOST_ALTERNATIONS))
+        rules.append(max_iter(200))
     elif method.check_every == 1:
-        # Newton steps that do not reduce the gap are rounding.
-        rules.append(no_progress(MOST_IDLE_STEPS))
+        # Newton steps close the gap in a few; those that do not reduce it are rounding.
+        rules.append(no_progress(30))
 
     def settled(progress: Progress) -> StopReason | None:
         small = abs(progress.rise) < (change or 0.0) * progress.objective

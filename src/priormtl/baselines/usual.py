@@ -179,8 +179,6 @@ def deviance(
 
 # Ridge regression with dummies.
 
-RIDGES = np.geomspace(1e-4, 1e4, 17)
-
 
 def fit_ridge_dummies(rows: Rows) -> Predict:
     from sklearn.linear_model import (  # noqa: PLC0415
@@ -202,7 +200,9 @@ def fit_ridge_dummies(rows: Rows) -> Predict:
     extend = partial(_add_dummies, mean, scale, rows.n_tasks)
     Z = extend(rows.X, rows.codes)
     if not rows.n_classes and rows.family is None:
-        model = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
+        model = RidgeCV(np.geomspace(1e-4, 1e4, 17)).fit(
+            Z, rows.y, sample_weight=rows.weight
+        )
         return Extended(model, extend)
     # The others minimise C · loss + ½‖w‖², or mean loss + alpha/2 ‖w‖².
     y, weight, family, unit = rows.y, rows.weights, rows.family, 1.0
@@ -612,11 +612,12 @@ class UsualMethod(NamedTuple):
     scope: Scope = Scope()
 
 
-COUNTS = ("squared", "poisson", "negative_binomial")
 USUAL: Mapping[str, UsualMethod] = {
     "ridge-dummies": UsualMethod(fit_ridge_dummies, "sklearn"),
     "mixed-model": UsualMethod(
-        partial(fit_mixed, slopes=False), "statsmodels", Scope(COUNTS, 2)
+        partial(fit_mixed, slopes=False),
+        "statsmodels",
+        Scope(("squared", "poisson", "negative_binomial"), 2),
     ),
     "mixed-slopes": UsualMethod(
         partial(fit_mixed, slopes=True), "statsmodels", Scope(("squared",), 0)
