@@ -323,7 +323,34 @@ def to_html_page(title: str, tables: Iterable[Table]) -> str:
 # LaTeX
 
 
-LATEX_TEXT = {
+def _commands(named: dict[str, str]) -> dict[str, str]:
+    return {
+        sign: rf"\{name}"
+        for signs, names in named.items()
+        for sign, name in zip(signs, names.split(), strict=True)
+    }
+
+
+LATEX_MATHS = {
+    **_commands(
+        {
+            "±∓×÷·∘≤≥≠≈": "pm mp times div cdot circ leq geq neq approx",
+            "∞√∂∇∑∏∈‖": "infty surd partial nabla sum prod in |",
+            "←→↑↓": "leftarrow rightarrow uparrow downarrow",
+            "↔⇒": "leftrightarrow Rightarrow",
+            "αβγδεζηθ": "alpha beta gamma delta varepsilon zeta eta theta",
+            "ικλμµνξπ": "iota kappa lambda mu mu nu xi pi",
+            "ρςστυφχψω": "rho varsigma sigma tau upsilon varphi chi psi omega",
+            "ϑϕϵ": "vartheta phi epsilon",
+            "ΓΔΘΛΞΠ": "Gamma Delta Theta Lambda Xi Pi",
+            "ΣΥΦΨΩ": "Sigma Upsilon Phi Psi Omega",
+        }
+    ),
+    **{"−": "-", "°": r"^\circ", "†": r"^\dagger"},
+    **{"▲": r"^\bigtriangleup", "▼": r"^\bigtriangledown"},
+}
+PARTED = "\N{NULL}"
+LATEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     "~": r"\textasciitilde{}",
@@ -340,46 +367,7 @@ LATEX_TEXT = {
     "€": r"\texteuro{}",
     # Capitals that look like Latin ones have no commands of their own.
     **dict(zip("οΑΒΕΖΗΙΚΜΝΟΡΤΧ", "oABEZHIKMNOPTX", strict=True)),
-}
-
-
-def _commands(named: dict[str, str]) -> dict[str, str]:
-    return {
-        sign: rf"\{name}"
-        for signs, names in named.items()
-        for sign, name in zip(signs, names.split(), strict=True)
-    }
-
-
-LATEX_MATHS = {
-    **_commands(
-        {
-            "±∓×÷·∘≤≥≠≈": "pm mp times div cdot circ leq geq neq approx",
-            "∞√∂∇∑∏∈‖": "infty surd partial nabla sum prod in |",
-            "←→↑↓": "leftarrow rightarrow uparrow downarrow",
-            "↔⇒": "leftrightarrow Rightarrow",
-        }
-    ),
-    **{"−": "-", "°": r"^\circ", "†": r"^\dagger"},
-    **{"▲": r"^\bigtriangleup", "▼": r"^\bigtriangledown"},
-}
-GREEK_MATHS = _commands(
-    {
-        "αβγδεζηθ": "alpha beta gamma delta varepsilon zeta eta theta",
-        "ικλμµνξπ": "iota kappa lambda mu mu nu xi pi",
-        "ρςστυφχψω": "rho varsigma sigma tau upsilon varphi chi psi omega",
-        "ϑϕϵ": "vartheta phi epsilon",
-        "ΓΔΘΛΞΠ": "Gamma Delta Theta Lambda Xi Pi",
-        "ΣΥΦΨΩ": "Sigma Upsilon Phi Psi Omega",
-    }
-)
-PARTED = "\N{NULL}"
-LATEX = {
-    **LATEX_TEXT,
-    **{
-        sign: rf"\ensuremath{{{command}}}"
-        for sign, command in (LATEX_MATHS | GREEK_MATHS).items()
-    },
+    **{sign: rf"\ensuremath{{{name}}}" for sign, name in LATEX_MATHS.items()},
     PARTED: "{}",
 }
 

@@ -52,7 +52,6 @@ from priormtl.baselines.comparison import (
     Ours,
     are_classes,
     compare,
-    describe_winner,
     list_methods,
     make_methods,
     methods_left_out,
@@ -172,7 +171,7 @@ def test_several_classes(rows):
     shares = np.unique(labels, return_counts=True)[1] / len(labels)
     assert found["mean"][0] < -shares @ np.log(shares)
     assert 0.5 < found["mean"][1] < 1.0
-    left_out = methods_left_out(Ours(**(SETTINGS | {"classify": True, "n_classes": 3})))
+    left_out = methods_left_out("squared", 3, timed=False)
     assert left_out["mixed-model"] == left_out["rmtl"] == "not for 3 classes"
 
 
@@ -412,36 +411,6 @@ def test_differences_are_paired_and_corrected(rows):
     assert (second["low"], second["high"]) == pytest.approx((low, high))
 
 
-def winner_rows(metric="rmse", **second):
-    first = {"method": "a", "metric": metric, "mean": 1.0, "seconds": 2.0}
-    first |= {"difference": 0.0, "low": 0.0, "high": 0.0}
-    other = first | {"method": "b", "mean": 1.5, "seconds": 0.5}
-    other |= {"difference": 0.5, "low": 0.2, "high": 0.8}
-    return [first, other | second]
-
-
-def test_a_sentence_names_winner_margin_and_cost():
-    assert describe_winner(winner_rows()) == (
-        "a predicts best: rmse 1, 0.5 (95 % interval 0.2 to 0.8) below b, the next "
-        "best, at 2 s a fit against 0.5 s."
-    )
-    unsure = describe_winner(winner_rows(low=-0.1, high=1.1))
-    assert "(95 % interval -0.1 to 1.1)" in unsure
-    assert unsure.endswith("The difference may be due to chance.")
-    area = winner_rows("auc", mean=0.9, difference=-0.1, low=-0.15, high=-0.05)
-    assert "0.1 (95 % interval 0.05 to 0.15) above b" in describe_winner(area)
-    alone = describe_winner(winner_rows(mean=np.nan))
-    assert alone == "a has rmse 1, at 2 s a fit."
-    once = describe_winner(winner_rows(low=np.nan, high=np.nan))
-    assert once == "a predicts best: rmse 1, 0.5 below b, at 2 s a fit against 0.5 s."
-
-
-def test_our_row_is_explained():
-    words = Ours(**(SETTINGS | {"n_settings": 20})).describe()
-    assert "MultiTaskRegressorCV with task_prior='mean'" in words
-    assert "5 of lam, 4 of epsilon" in words
-
-
 # Rows held out and metrics.
 
 
@@ -600,7 +569,6 @@ def test_classes_are_recognised(y, expected):
 # Methods by name.
 
 SETTINGS = {
-    "classify": False,
     "n_settings": 6,
     "rows_per_task": 10.0,
     "feature_prior": None,
@@ -626,19 +594,19 @@ def test_defaults_are_fast_and_installed(monkeypatch):
     monkeypatch.setattr(usual, "find_spec", lambda name: name != "gpboost" or None)
     found = set(list_methods()) - set(find("default"))
     assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "last-value"}
-    found = set(list_methods()) - set(find("default", classify=True))
+    found = set(list_methods()) - set(find("default", n_classes=2))
     assert found == {"fedem", "mtfl", "mkmtl", "gpboost", "mixed-slopes", "last-value"}
     with pytest.raises(ImportError, match=r"gpboost needs .* pip install gpboost"):
         find("gpboost")
     with pytest.raises(ValueError, match="mixed-slopes is not for classes"):
-        find("mixed-slopes", classify=True)
+        find("mixed-slopes", n_classes=2)
 
 
 @pytest.mark.parametrize(
     ("classify", "kind"), [(False, TunedRegressor), (True, TunedClassifier)]
 )
 def test_named_methods_are_tuned_on_standardised_features(classify, kind):
-    for name, model in find([*BASELINES, *REFERENCES], classify=classify).items():
+    for name, model in find([*BASELINES, *REFERENCES], n_classes=2 * classify).items():
         if name != "priormtl":
             assert isinstance(model, kind)
             assert model.n_settings == 6
@@ -665,15 +633,14 @@ def test_our_grid_is_about_as_large_as_that_of_others(n, prior, task_prior):
 
 @pytest.mark.parametrize("classify", [False, True])
 def test_ours_is_the_tabular_model_where_the_task_is_a_column(classify):
-    model = ours(20, classify=classify, column="school", task_prior="auto")
+    n_classes = 2 * classify
+    model = ours(20, n_classes=n_classes, column="school", task_prior="auto")
     assert isinstance(model, Pipeline)
     kind = "classifier" if classify else "regressor"
     assert repr(model) == repr(tabular_model(kind, task="school"))
-    words = Ours(**(SETTINGS | {"column": "school"})).describe()
-    assert "what 'priormtl fit' fits by default" in words
-    chained = ours(20, classify=classify, column="school", task_prior="chain")
+    chained = ours(20, n_classes=n_classes, column="school", task_prior="chain")
     assert chained[-1].model.task_prior == "chain"
-    assert not isinstance(ours(20, classify=classify, column=3), Pipeline)
+    assert not isinstance(ours(20, n_classes=n_classes, column=3), Pipeline)
 
 
 def test_the_row_of_ours_is_the_error_of_the_tabular_model():

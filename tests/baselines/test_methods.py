@@ -18,7 +18,7 @@ from priormtl.baselines import (
     TunedClassifier,
     TunedRegressor,
 )
-from priormtl.baselines.base import LinearModel, find_distinct, to_user_units
+from priormtl.baselines.base import LinearModel, find_distinct
 from priormtl.baselines.tuned import find_baseline
 from priormtl.data import from_labels
 from priormtl.datasets import make_related_tasks
@@ -235,9 +235,8 @@ def test_models_come_back_to_the_units_of_the_data():
     scale = np.array([2.0, 0.5])
     model = LinearModel(np.array([[1.0, 3.0]]), np.array([0.5]))
     X = np.array([[4.0, 1.0]])
-    back = to_user_units(model, scale)
+    back = model.in_user_units(scale)
     np.testing.assert_array_equal(back.scores(X, 0), model.scores(X / scale, 0))
-    assert to_user_units(model, np.ones(2)) is model
 
 
 # Degenerate data.

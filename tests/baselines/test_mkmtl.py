@@ -248,14 +248,7 @@ def test_too_many_rows_are_announced(rows):
     X, y, _ = rows
     X, y = np.tile(X, (4, 1)) + np.arange(96)[:, None], np.tile(y, 4)
     with pytest.warns(ApproximationWarning, match="64 landmarks among 96 distinct"):
-        model = MKMTL(max_rows=90).fit(X, y)
-    assert model.variant_ == "low-rank"
-
-
-def test_tasks_are_tied_by_more_than_weights_unless_told_otherwise(rows):
-    X, y, task = rows
-    assert MKMTL().fit(X, y, task=task).variant_ == "low-rank"
-    assert MKMTL(variant="shared").fit(X, y, task=task).variant_ == "shared"
+        MKMTL(max_rows=90).fit(X, y)
 
 
 def test_a_path_ends_where_single_fits_do(rows):
@@ -331,7 +324,7 @@ def test_large_tables_get_landmarks(rows, monkeypatch):
     monkeypatch.setattr(mkmtl, "LARGEST_TABLE", 8 * 96 * 96 - 1)
     with pytest.warns(ApproximationWarning, match="64 landmarks among 96 distinct"):
         approximate = MKMTL().fit(X, y)
-    exact = MKMTL(variant="low-rank").fit(X, y)
+    exact = MKMTL(n_landmarks=None).fit(X, y)
     assert approximate.objective_ > exact.objective_
 
 

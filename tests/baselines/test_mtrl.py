@@ -13,10 +13,6 @@ from priormtl import MultiTaskRegressor
 from priormtl.baselines.clmt import CLMT
 from priormtl.baselines.coupling import (
     Alternation,
-    KernelRidge,
-    PrimalRidge,
-    check_alternation,
-    coupled_ridge,
     decades,
     kernel_from,
     map_eigenvalues,
@@ -296,13 +292,16 @@ def optimality(fit, A, W):
 
 @EVERY_KIND
 @EVERY_KERNEL
-def test_primal_and_kernel_form_agree_and_are_optimal(A, intercepts):
+def test_a_step_of_the_alternation_is_optimal_for_its_kernel(A, intercepts):
     data = random_tasks("wide", m=3, d=4)
     weight = np.random.default_rng(3).uniform(0.5, 2.0, data.weight.shape)
     fit = bind("squared", replace(data, weight=weight), intercepts)
-    primal, kernel = PrimalRidge.of_fit(fit).solve(A), KernelRidge.of_fit(fit).solve(A)
-    np.testing.assert_allclose(primal, kernel, atol=1e-12)
-    np.testing.assert_allclose(optimality(fit, A, primal), 0.0, atol=1e-11)
+    problem = Problem(fit, QuadraticPrior.none(4, 3), TaskKernel.of_matrix(A), 0.5)
+    method = Alternation(A, lambda W: A)
+    found = method.step(problem, method.start(problem, problem.null_point))
+    W = found.point.coef
+    np.testing.assert_allclose(optimality(fit, A, W), 0.0, atol=1e-11)
+    np.testing.assert_allclose(W, W @ np.linalg.pinv(A) @ A, atol=1e-11)
 
 
 def problem_of(layout, loss="squared"):
@@ -311,27 +310,11 @@ def problem_of(layout, loss="squared"):
     return Problem(fit, QuadraticPrior.none(4, 3), penalty, 0.5)
 
 
-def test_the_smallest_form_is_chosen_once():
-    kinds = {"weighted": PrimalRidge, "wide": KernelRidge, "shared": PrimalRidge}
-    for layout, kind in kinds.items():
-        problem = problem_of(layout)
-        assert isinstance(coupled_ridge(problem), kind)
-        again = problem.with_strengths(lam=2.0)
-        assert coupled_ridge(again) is coupled_ridge(problem)
-
-
-def test_no_system_for_logistic_loss_or_too_many_unknowns(monkeypatch):
-    assert coupled_ridge(problem_of("wide", "logistic")) is None
-    monkeypatch.setattr("priormtl.baselines.coupling.MOST_UNKNOWNS", 3)
-    with pytest.raises(ValueError, match='Use solver="fista"'):
-        check_alternation(problem_of("weighted"))
-
-
-def test_a_kernel_that_stays_is_solved_in_one_step():
-    problem = problem_of("weighted")
+@pytest.mark.parametrize("layout", ["weighted", "wide", "shared"])
+def test_a_kernel_that_stays_is_solved_in_one_step(layout):
+    problem = problem_of(layout)
     A = np.eye(3) / (2.0 * problem.lam)
-    method = Alternation(check_alternation(problem), A, lambda W: A)
-    solution = solve(problem, method, stop=[max_iter(1)])
+    solution = solve(problem, Alternation(A, lambda W: A), stop=[max_iter(1)])
     assert solution.certificate.gap <= 1e-12 * problem.null_objective
 
 

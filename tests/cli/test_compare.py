@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from priormtl.baselines import comparison, usual
 from priormtl.baselines.comparison import compare
 from priormtl.cli import compare as command
+from priormtl.cli.compare import describe_winner
 from priormtl.cli.main import app
 from priormtl.datasets import make_related_tasks
 
@@ -271,3 +272,30 @@ def test_wrong_columns_and_files_are_one_sentence(table, tmp_path):
 )
 def test_decimals_follow_the_deviations(spreads, decimals):
     assert command._decimals([{"sd": spread} for spread in spreads]) == decimals
+
+
+def winner_rows(metric="rmse", **second):
+    first = {"method": "a", "metric": metric, "mean": 1.0, "seconds": 2.0}
+    first |= {"difference": 0.0, "low": 0.0, "high": 0.0}
+    other = first | {"method": "b", "mean": 1.5, "seconds": 0.5}
+    other |= {"difference": 0.5, "low": 0.2, "high": 0.8}
+    return [first, other | second]
+
+
+def test_a_sentence_names_winner_margin_and_cost():
+    assert describe_winner(winner_rows()) == (
+        "a predicts best: rmse 1, 0.5 (95 % interval 0.2 to 0.8) below b, the next "
+        "best, at 2 s a fit against 0.5 s."
+    )
+    unsure = describe_winner(winner_rows(low=-0.1, high=1.1))
+    assert "(95 % interval -0.1 to 1.1)" in unsure
+    assert unsure.endswith("The difference may be due to chance.")
+    area = winner_rows("auc", mean=0.9, difference=-0.1, low=-0.15, high=-0.05)
+    assert "0.1 (95 % interval 0.05 to 0.15) above b" in describe_winner(area)
+    alone = describe_winner(winner_rows(mean=np.nan))
+    assert alone == "a has rmse 1, at 2 s a fit."
+    once = describe_winner(winner_rows(low=np.nan, high=np.nan))
+    assert once == (
+        "a predicts best: rmse 1, 0.5 below b, the next best, at 2 s a fit against "
+        "0.5 s."
+    )

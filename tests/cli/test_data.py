@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from paper_data import WRITERS
 from priormtl import FeaturePrior
-from priormtl.cli.data import FEATURES, FILES, draw_patients
+from priormtl.cli.data import DAYS, FILES, draw_patients
 from priormtl.cli.main import app
 from priormtl.datasets import SOURCES, load_yale
 from priormtl.datasets.files import read_arrays
@@ -155,7 +155,11 @@ def test_the_example_has_few_patients_to_fit_and_many_to_predict(tmp_path):
     parts = [csv.read_csv(file) for file in files[:2]]
     assert [part.num_rows for part in parts] == [48, 400]
     for part in parts:
-        assert part.column_names == ["clinic", *FEATURES, "after"]
+        assert part.column_names == [
+            "clinic",
+            *("age", "weight", "dose", *DAYS),
+            "after",
+        ]
         assert len(part["clinic"].unique()) == 8
     prior = FeaturePrior.from_file(files[2])
     assert repr(prior) == "FeaturePrior(15 relations + 8 common effects + 1 sign)"

@@ -15,7 +15,6 @@ from priormtl.plotting import (
     plot_convergence,
     plot_curves,
     plot_learning_curve,
-    plot_level,
 )
 from shown_models import related_tasks
 
@@ -52,15 +51,6 @@ def test_curves_are_told_apart_and_styles_can_be_shared():
     colours = {line.get_label(): line.get_color() for line in ax.lines}
     assert colours == {name: styles[name].colour for name in ("expert", "none")}
     assert len({line.get_marker() for line in ax.lines}) == 2
-
-
-def test_a_level_crosses_the_whole_panel():
-    _, axes = new_figure(1, 1)
-    ax = plot_curves([curve()], ax=axes[0, 0], legend=False)
-    assert plot_level("reference", 0.6, 0.55, 0.65, ax=ax) is ax
-    line = ax.lines[-1]
-    assert (line.get_label(), set(line.get_ydata())) == ("reference", {0.6})
-    assert ax.get_legend() is None
 
 
 @pytest.mark.parametrize("wrong", [3, "ridge", [1, 2], None])

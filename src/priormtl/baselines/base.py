@@ -1,15 +1,13 @@
 """Baseline: what all compared methods share, from a table of rows to a fitted model.
 
-A method consists of three steps. ``_bind`` computes what no strength changes (moments,
-Gram matrices, kernels). ``_follow`` fits a path of strengths, with warm starts where
-these are safe. ``_suggest`` proposes a grid of settings for a search. A single fit and
-the search over folds (``tuned``) both use these steps, so a method needs no loop of its
-own.
+A method consists of three steps, which a single fit and the search over folds
+(``tuned``) both use. ``_bind`` computes what no strength changes (moments, Gram
+matrices, kernels). ``_follow`` fits a path of strengths, with warm starts where these
+are safe. ``_suggest`` proposes a grid of settings for a search.
 
-Convex methods (data fit + ridge + lam · penalty) state a ``Problem`` and how
-coefficients follow from a solution. Their data fit (``bind_loss``), path of strengths
-(``solve_strengths``) and certified result (``describe``) are common. Solvers and
-duality gap are those of our own estimators.
+Convex methods (data fit + ridge + lam · penalty) state a ``Problem``. Their data fit
+(``bind_loss``), path of strengths (``solve_strengths``) and certified result
+(``describe``) are common; solvers and duality gap are those of our own estimators.
 """
 
 import warnings
@@ -18,10 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeAlias
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeAlias
 
 import numpy as np
-from scipy.sparse import csr_array, diags_array, issparse
+from scipy.sparse import issparse
 from sklearn.exceptions import ConvergenceWarning
 
 from priormtl import solvers
@@ -53,6 +51,9 @@ class TaskModel(Protocol):
     def scores(self, X: Matrix, i: int) -> Array:
         """Scores of rows under task ``i`` (n,)."""
 
+    def in_user_units(self, scale: Array) -> Self:
+        """The model of the original features, from one of features over ``scale``."""
+
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
@@ -64,27 +65,8 @@ class LinearModel:
     def scores(self, X: Matrix, i: int) -> Array:
         return np.asarray(X @ self.coef[i] + self.intercept[i])
 
-
-@dataclass(frozen=True, eq=False)
-class RescaledModel:
-    """A model of features that are divided by ``scale`` first."""
-
-    model: TaskModel
-    scale: Array  # (d,)
-
-    def scores(self, X: Matrix, i: int) -> Array:
-        if issparse(X):
-            return self.model.scores(csr_array(X @ diags_array(1.0 / self.scale)), i)
-        return self.model.scores(X / self.scale, i)
-
-
-def to_user_units(model: TaskModel, scale: Array) -> TaskModel:
-    """Model of the original features, given one of features divided by ``scale``."""
-    if np.all(scale == 1.0):
-        return model
-    if isinstance(model, LinearModel):
-        return type(model)(model.coef / scale, model.intercept)
-    return RescaledModel(model, scale)
+    def in_user_units(self, scale: Array) -> Self:
+        return replace(self, coef=self.coef / scale)
 
 
 class Outcome(NamedTuple):
@@ -107,10 +89,9 @@ class Prepared(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Baseline(MultiTaskEstimator):
-    """A compared method; subclasses define its settings and its three steps.
+    """A compared method; subclasses define its settings, as fields, and its steps.
 
-    Settings are fields, from which ``dataclass`` makes the constructor that
-    scikit-learn reads. Subclasses of one loss set ``loss``; others have it as a field.
+    Subclasses of one loss set ``loss``; others have it as a field.
     """
 
     followed: ClassVar[str]  # the setting that varies along a path
@@ -156,7 +137,7 @@ class Baseline(MultiTaskEstimator):
         if outcome.shortfall is not None:
             message = f"not converged, {outcome.shortfall}"
             warnings.warn(message, ConvergenceWarning, stacklevel=4)
-        model = to_user_units(outcome.model, prepared.scale)
+        model = outcome.model.in_user_units(prepared.scale)
         if isinstance(model, LinearModel):
             self.coef_, self.intercept_ = model.coef, model.intercept
         self._model = model
@@ -191,8 +172,8 @@ def principal_axes(X: Array) -> Array:
 # Convex methods.
 
 
-def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> Fit:
-    """Data fit of the method's loss; ``grams``: by Gram matrices where these are small.
+def bind_loss(method: Baseline, data: TaskData) -> Fit:
+    """Data fit of the method's loss, by Gram matrices where these are small.
 
     One product with small Gram matrices serves all tasks.
     """
@@ -201,9 +182,7 @@ def bind_loss(method: Baseline, data: TaskData, *, grams: bool = True) -> Fit:
         return Logistic().bind(data, intercepts)
     d, m = data.shape
     small = m * d * d <= 2**20 and not issparse(data.X)  # 8 MB
-    return Squared().bind(
-        summarize_tasks(data) if grams and small else data, intercepts
-    )
+    return Squared().bind(summarize_tasks(data) if small else data, intercepts)
 
 
 def stop_rules(method: solvers.Method, tol: float, most: int) -> list[solvers.StopRule]:
@@ -267,10 +246,8 @@ def describe(
     solved = (
         certificate.gap <= tol * unit or solution.reason is solvers.StopReason.ROUNDING
     )
-    shortfall = (
-        f"{solution.reason.value}: the duality gap is {certificate.gap:.3g}, above "
-        f"tol={tol:g} times {unit:.3g}, the objective at zero, after "
-        f"{solution.n_iter} iterations; raise max_iter or tol."
+    shortfall = f"{solution.reason.value}: " + explain_gap(
+        certificate.gap, tol, unit, solution.n_iter, "at zero"
     )
     return Outcome(
         LinearModel(np.ascontiguousarray(P.T), solution.intercept),
@@ -282,11 +259,13 @@ def describe(
     )
 
 
-def explain_gap(gap: float, tol: float, objective: float, n_iter: int) -> str:
-    """Why a gap relative to the objective reached is no solution."""
+def explain_gap(
+    gap: float, tol: float, unit: float, n_iter: int, where: str = "reached"
+) -> str:
+    """Why a gap above ``tol`` times the objective reached, or at zero, is too large."""
     return (
-        f"the duality gap is {gap:.3g}, above tol={tol:g} times the objective "
-        f"{objective:.3g}, after {n_iter} iterations; raise max_iter or tol."
+        f"the duality gap is {gap:.3g}, above tol={tol:g} times {unit:.3g}, the "
+        f"objective {where}, after {n_iter} iterations; raise max_iter or tol."
     )
 
 

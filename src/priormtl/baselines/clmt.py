@@ -18,7 +18,6 @@ from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
-from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.penalties import Nuclear, Penalty, Schatten, TaskKernel
 from priormtl.problem import Problem, QuadraticPrior
@@ -63,19 +62,15 @@ class EigenvaluePenalty:
 
 
 def check_output_kernel(value: object, m: int) -> Array:
+    wanted = f"output_kernel must be a finite symmetric matrix of {m} x {m} tasks"
     if value is None:
-        raise ValueError(
-            'output_kernel must be an (m, m) matrix with penalty="fixed": got None.'
-        )
+        raise ValueError(f'{wanted} with penalty="fixed": got None.')
     A = np.array(value, dtype=np.float64)
     if A.shape != (m, m) or not np.all(np.isfinite(A)):
-        raise ValueError(
-            f"output_kernel must be a finite matrix of {m} x {m} tasks: got shape "
-            f"{A.shape}."
-        )
+        raise ValueError(f"{wanted}: got shape {A.shape}, or NaN.")
     size = float(np.abs(A).max())
     if np.abs(A - A.T).max() > 1e-8 * size:
-        raise ValueError("output_kernel must be symmetric: pass (A + A.T) / 2.")
+        raise ValueError(f"{wanted}: pass (A + A.T) / 2.")
     A = 0.5 * (A + A.T)
     least = float(np.linalg.eigvalsh(A)[0])
     if least < -1e-8 * size:
@@ -119,11 +114,6 @@ class _CLMT(base.Baseline):
         gamma = None if self.gamma is None else check_positive("gamma", self.gamma)
         return EigenvaluePenalty(power, gamma)
 
-    def _bind(self, data: TaskData) -> base.Fit:
-        # Linear systems can be smaller for samples.
-        by_rows = self._alternates or self._is_fixed
-        return base.bind_loss(self, data, grams=not by_rows)
-
     def _problem(self, fit: base.Fit) -> Problem:
         penalty: Penalty
         if self._is_fixed:
@@ -160,41 +150,31 @@ class _CLMT(base.Baseline):
 
     def _choose_method(self, problem: Problem) -> solvers.Method:
         m, lam = problem.shape[1], problem.lam
-        if self._is_fixed:
-            if coupling.coupled_ridge(problem) is None and not self._alternates:
-                return solvers.Fista(restart=True)
+        if self._is_fixed and (self._alternates or problem.fit.is_quadratic):
             # One linear system: an alternation with constant A.
             A = check_output_kernel(self.output_kernel, m) / (2.0 * lam)
-            ridge = coupling.check_alternation(problem)
-            return coupling.Alternation(ridge, A, lambda W: A)
+            return coupling.Alternation(A, lambda W: A)
         if self._alternates:
             # The authors' alternation, from the identity.
-            penalty, ridge = self._kernel_penalty, coupling.check_alternation(problem)
+            penalty = self._kernel_penalty
             lam = penalty.lam_of(lam)
 
             def change(values: Array) -> Array:
                 # Perturbed as in the authors' code.
                 return penalty.eigenvalues(values + 1e-8, lam) / (2.0 * lam)
 
-            def update(W: Array) -> Array:
-                return coupling.map_eigenvalues(W.T @ W, change)
-
-            return coupling.Alternation(ridge, np.eye(m) / (2.0 * lam), update)
+            return coupling.Alternation(
+                np.eye(m) / (2.0 * lam),
+                lambda W: coupling.map_eigenvalues(W.T @ W, change),
+            )
         if lam == 0 or isinstance(problem.penalty, Nuclear):
             return solvers.default_method(problem)
         return solvers.Fista(restart=True)
 
     def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
-        rules = base.stop_rules(method, self.tol, self.max_iter)
-        if self._alternates:
-            if not self._is_fixed:
-                # The authors stop at this change.
-                most = solvers.max_iter(coupling.MOST_ALTERNATIONS)
-                rules += [coupling.settled(1e-4), most]
-        elif method.check_every == 1:
-            # Newton steps that do not reduce the gap are rounding.
-            rules.append(solvers.no_progress(coupling.MOST_IDLE_STEPS))
-        return rules
+        # The authors stop at this change.
+        change = 1e-4 if self._alternates and not self._is_fixed else None
+        return coupling.stop_rules(method, self.tol, self.max_iter, change)
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         strengths = coupling.decades(self._problem(bound).lam_max or 1.0, 3.5, n)
@@ -231,10 +211,9 @@ class CLMT(RegressionTasks, _CLMT):
         The kernel A with "fixed", in the order of the tasks; it may be singular.
     solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone, to a duality gap: by FISTA, by
-        Newton's method with "trace", or by one linear system with "fixed" if it is not
-        too large. "alternating" is the published alternation of W and A, at most 200
-        iterations, which can end above the optimum. It needs squared loss and few rows
-        or coefficients.
+        Newton's method with "trace", or by one linear system with "fixed" and squared
+        loss. "alternating" is the published alternation of W and A, at most 200
+        iterations, which can end above the optimum. It needs squared loss.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         See :class:`DMTL`.
 
@@ -260,18 +239,10 @@ class CLMT(RegressionTasks, _CLMT):
 
 @dataclass(eq=False, repr=False)
 class CLMTClassifier(ClassificationTasks, _CLMT):
-    """Convex learning of binary tasks and their structure.
+    """Convex learning of tasks and their structure, for two classes per task.
 
-    As :class:`CLMT`, with the logistic loss Σ w log(1 + exp(−y (x w_i + b_i))) for
-    classes coded −1 and +1, or with the squared loss on this coding.
-
-    Parameters
-    ----------
-    lam, gamma, penalty, power, output_kernel, solver, fit_intercept, task_weight, \
-standardize, tol, max_iter, task
-        See :class:`CLMT`.
-    loss : {"logistic", "squared"}, default="logistic"
-        The loss.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`CLMT`.
     """
 
     _: KW_ONLY

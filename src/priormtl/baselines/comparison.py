@@ -1,25 +1,20 @@
 """compare: methods tuned alike and scored on the same held-out rows.
 
-``read_comparison`` reads the rows and splits them; ``make_methods`` lists the
-estimators by name; ``compare`` fits each of them on every split and tabulates means and
-standard deviations of the metrics, and the difference to the best method.
-
 Differences are paired by split, and their intervals allow for the overlap of training
 parts (``metrics.corrected_interval``).
 """
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import partial
+from itertools import chain
 from numbers import Integral
 from time import perf_counter
 from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import Parallel, delayed
-from scipy.sparse import csr_array, hstack, issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.metaestimators import available_if
@@ -39,6 +34,7 @@ from priormtl.baselines.tuned import (
 )
 from priormtl.checks import check_choice, check_count, check_jobs
 from priormtl.estimators.regressor import REGRESSION_LOSSES
+from priormtl.estimators.splitting import with_task_column
 from priormtl.losses import Family
 from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
@@ -95,24 +91,22 @@ def compare(
         of a column of an array.
     methods : "default", "all", name, list of names, or mapping to estimators
         "priormtl" is our estimator (see Notes); the others are in ``USUAL``,
-        ``BASELINES`` and ``REFERENCES``. Case does not matter. "default" leaves out
-        the slow ones ("fedem", "mtfl", "mkmtl") and those whose package is not
-        installed (``priormtl[compare]``). Both leave out those that do not take such
-        targets, as those of the literature with counts. A mapping from names to
-        estimators may hold any estimator of scikit-learn: one whose ``fit`` takes
-        ``task`` gets the labels; one with a ``task`` column of its own, or a Pipeline,
-        gets X as it is; others get the position of the task as an additional last
-        column of X (a category for histogram boosting).
-    cv : int, splitter of scikit-learn, or iterable of (train, test)
-        Outer splits, as in :class:`MultiTaskRegressorCV`.
+        ``BASELINES`` and ``REFERENCES``. "default" leaves out the slow ones ("fedem",
+        "mtfl", "mkmtl") and those whose package is not installed
+        (``priormtl[compare]``). Both leave out those that do not take such targets. A
+        mapping from names to estimators may hold any estimator of scikit-learn: one
+        whose ``fit`` takes ``task`` gets the labels; one with a ``task`` column of its
+        own, or a Pipeline, gets X as it is; others get the position of the task as an
+        additional last column of X (a category for histogram boosting).
+    cv, feature_prior, task_prior
+        Outer splits, and the priors of our estimator, as in
+        :class:`MultiTaskRegressorCV`. Strength zero is among the settings tried for
+        each prior, if ``n_settings`` allows it.
     classify : bool, optional
         Whether targets are classes: two per task, or more that are the same in all.
         None: yes if they are text or Booleans, or take exactly two values.
     n_settings : int
         Approximate number of settings that each method tries.
-    feature_prior, task_prior
-        Priors of our estimator, as in :class:`MultiTaskRegressorCV`. Strength zero is
-        among the settings tried for each, if ``n_settings`` allows it.
     time : str, optional
         Column of X, a data frame, that orders the rows of each task. Splits then go
         forward in time, unless ``split`` or ``cv`` says otherwise, inner folds of
@@ -134,27 +128,24 @@ def compare(
     Returns
     -------
     data frame
-        One row per method and metric. Columns: method, metric, mean and sd (over the
-        held-out rows of the splits), seconds (to tune and fit, mean over splits), and
-        difference, low and high: the mean difference to the best method on this metric,
-        paired by split, and its 95 % interval. Metrics are ``rmse``,
-        ``variance_explained`` and ``variance_explained_by_task`` for numbers,
-        ``deviance`` (Poisson's for all counts) and ``rmse`` with another loss,
-        ``log_loss`` (of probabilities clipped to [0.001, 0.999]; NaN without
-        probabilities), ``auc`` (of two classes, mean over tasks) and ``accuracy`` for
-        classes. Methods are ordered by the first metric, best first. The frame is of
-        the same library as X, else of pandas, polars or pyarrow, whichever is
-        installed.
+        One row per method and metric, of the same library as X, else of pandas, polars
+        or pyarrow, whichever is installed. Columns: method, metric, mean and sd (over
+        the splits), seconds (to tune and fit, mean over splits), and difference, low
+        and high: the mean difference to the best method on this metric, paired by
+        split, and its 95 % interval. Metrics are ``rmse``, ``variance_explained`` and
+        ``variance_explained_by_task`` for numbers, ``deviance`` (Poisson's for all
+        counts) and ``rmse`` with another loss, ``log_loss`` (of probabilities clipped
+        to [0.001, 0.999]; NaN without probabilities), ``auc`` (of two classes, mean
+        over tasks) and ``accuracy`` for classes. Methods are ordered by the first
+        metric, best first.
 
     Notes
     -----
     "priormtl" is what :func:`tabular_model` fits where X is a data frame with a task
     column, otherwise :class:`MultiTaskRegressorCV` or :class:`MultiTaskClassifierCV`
-    with standardised features; ``describe_ours`` says which.
-
-    A method that fails on a split has NaN in its rows, and a FitFailedWarning gives the
-    reason. After two seconds a progress bar is shown on terminals (if rich is
-    installed); elsewhere progress is logged at level INFO to the logger "priormtl".
+    with standardised features. A method that fails on a split has NaN in its rows, and
+    a FitFailedWarning gives the reason. After two seconds a progress bar is shown on
+    terminals (if rich is installed), elsewhere progress is logged.
 
     Examples
     --------
@@ -170,8 +161,7 @@ def compare(
     >>> bool((table.query("metric == 'variance_explained'")["mean"] > 0.4).all())
     True
     """
-    library = design.find_frame_library(X)
-    jobs = check_jobs(n_jobs)
+    library, jobs = design.find_frame_library(X), check_jobs(n_jobs)
     check_choice("loss", loss, REGRESSION_LOSSES)
     numbers = loss != "squared"
     if numbers and classify:
@@ -188,7 +178,6 @@ def compare(
         X, y, task, splitter, classify=by_class, time=time, **roles
     )
     ours = Ours(
-        by_class,
         n_settings,
         comparison.rows_per_task,
         feature_prior,
@@ -263,20 +252,17 @@ def _warn(results: Mapping[str, Sequence[SplitResult]]) -> None:
             f"{number}: {reason}"
         )
     for name, splits in results.items():
-        if failures[name]:
-            number, reason = failures[name][0]
-            warnings.warn(
-                f"{name} failed on {len(failures[name])} of {len(splits)} splits, its "
-                f"results are NaN; split {number}: {reason}",
-                FitFailedWarning,
-                stacklevel=3,
-            )
         first: dict[type[Warning], str] = {}
-        for result in splits:
-            for category, text in result.caught:
-                first.setdefault(category, text)
+        if failed := failures[name]:
+            number, reason = failed[0]
+            first[FitFailedWarning] = (
+                f"{name} failed on {len(failed)} of {len(splits)} splits, its results "
+                f"are NaN; split {number}: {reason}"
+            )
+        for category, text in chain(*(result.caught for result in splits)):
+            first.setdefault(category, f"{name}: {text}")
         for category, text in first.items():
-            warnings.warn(f"{name}: {text}", category, stacklevel=3)
+            warnings.warn(text, category, stacklevel=3)
 
 
 def _tabulate(
@@ -286,12 +272,12 @@ def _tabulate(
 
     ``ratio``: rows held out for each row of training.
     """
-    nan = float("nan")
-    scores, seconds = {}, {}
-    for name, splits in results.items():
-        factor = nan if any(result.failure for result in splits) else 1.0
-        scores[name] = factor * np.stack([result.scores for result in splits])
-        seconds[name] = factor * float(np.mean([result.seconds for result in splits]))
+    names, nan = list(results), float("nan")
+    failed = [any(each.failure for each in results[name]) for name in names]
+    every = [results[name] for name in names]
+    scores = np.array([[one.scores for one in each] for each in every], np.float64)
+    seconds = np.array([[one.seconds for one in each] for each in every], np.float64)
+    scores[failed] = seconds[failed] = nan
 
     def known(values: Array) -> Array:
         # A metric may have no value on a split, for every method alike: one class only.
@@ -300,66 +286,25 @@ def _tabulate(
     def mean(values: Array) -> float:
         return float(known(values).mean()) if len(known(values)) else nan
 
-    def losses(name: str) -> list[float]:
-        signs = [1.0 if metric in SMALLER_IS_BETTER else -1.0 for metric in metrics]
-        means = [mean(column) for column in scores[name].T]
-        signed = [sign * value for sign, value in zip(signs, means, strict=True)]
-        return [np.inf if np.isnan(value) else value for value in signed]
-
-    order = sorted(results, key=losses)  # stable; those without a value come last
+    smaller = np.array([metric in SMALLER_IS_BETTER for metric in metrics])
+    losses = np.where(smaller, 1.0, -1.0) * np.apply_along_axis(mean, 1, scores)
+    losses[np.isnan(losses)] = np.inf
+    order = np.lexsort(losses.T[::-1])  # stable; those without a value come last
     lines = []
     for j, metric in enumerate(metrics):
-        best = min(order, key=lambda name: losses(name)[j])
-        for name in order:
-            values = scores[name][:, j]
-            spread = known(values).std(ddof=1) if len(known(values)) > 1 else nan
+        best = order[np.argmin(losses[order, j])]
+        for k in order:
+            values = known(scores[k, :, j])
+            spread = float(values.std(ddof=1)) if len(values) > 1 else nan
             # Intervals are corrected for overlapping training parts.
-            apart = known(values - scores[best][:, j])
-            low, high = nan, nan
+            apart, ends = known(scores[k, :, j] - scores[best, :, j]), (nan, nan)
             if len(apart) > 1:
-                low, high, _ = corrected_interval(apart, ratio)
-            row = (mean(values), float(spread), seconds[name], mean(apart), low, high)
-            lines.append((name, metric, *row))
-    names = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
+                ends = corrected_interval(apart, ratio)[:2]
+            row = (mean(values), spread, float(seconds[k].mean()), mean(apart), *ends)
+            lines.append((names[k], metric, *row))
+    titles = ("method", "metric", "mean", "sd", "seconds", "difference", "low", "high")
     columns = zip(*lines, strict=True)
-    return {name: list(column) for name, column in zip(names, columns, strict=True)}
-
-
-def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Sentence that names the winner, its margin with an interval, and its cost.
-
-    ``rows`` are those of the frame that ``compare`` returns, in their order.
-    """
-    metric = rows[0]["metric"]
-    ranked = [
-        row for row in rows if row["metric"] == metric and not np.isnan(row["mean"])
-    ]
-    if not ranked:
-        return f"No method has a value of {metric}."
-    first = ranked[0]
-    what = metric.replace("_", " ")
-    cost = f"{first['seconds']:.2g} s a fit"
-    if len(ranked) == 1:
-        return f"{first['method']} has {what} {first['mean']:.4g}, at {cost}."
-    second = ranked[1]
-    verb = "below" if metric in SMALLER_IS_BETTER else "above"
-    margin = abs(second["difference"])
-    reach = float(second["high"] - second["low"]) / 2.0
-    words = (
-        f"{first['method']} predicts best: {what} {first['mean']:.4g}, {margin:.2g} "
-    )
-    if np.isnan(second["low"]):
-        words += f"{verb} {second['method']}"
-    else:
-        low, high = margin - reach, margin + reach
-        words += (
-            f"(95 % interval {low:.2g} to {high:.2g}) {verb} {second['method']}, the "
-            "next best"
-        )
-    words += f", at {cost} against {second['seconds']:.2g} s."
-    if margin <= reach:
-        words += " The difference may be due to chance."
-    return words
+    return {name: list(column) for name, column in zip(titles, columns, strict=True)}
 
 
 # Rows, splits and metrics.
@@ -367,11 +312,7 @@ def describe_winner(rows: Sequence[Mapping[str, Any]]) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Rows as users gave them, splits, and metrics on the held-out rows.
-
-    Methods see X, y and labels in the user's own types (frames, categories), so that
-    names in priors keep their meaning.
-    """
+    """Rows in the user's own types, splits, and metrics on the held-out rows."""
 
     X: object  # without the task's column
     y: object
@@ -407,16 +348,25 @@ class Comparison:
         rows = self.splits[number].train
         if self.time is not None and isinstance(model, usual.UsualRegressor):
             model.set_params(time=self.time)
-        if self._finds_task(model):
-            return model.fit(
-                data.take_rows(self.whole, rows), data.take_rows(self.y, rows)
-            )
-        if self.labels is not None and not has_fit_parameter(model, "task"):
+        knows = has_fit_parameter(model, "task") or self._finds_task(model)
+        if self.labels is not None and not knows:
             model = WithTaskColumn(model)
-        X, y = data.take_rows(self.X, rows), data.take_rows(self.y, rows)
-        return model.fit(X, y, **self._task_argument(rows))
+        X, argument = self._features(model, rows)
+        return model.fit(X, data.take_rows(self.y, rows), **argument)
+
+    def _features(
+        self, model: BaseEstimator, rows: Index
+    ) -> tuple[object, Mapping[str, object]]:
+        """X of these rows, and the argument that tells a method their tasks."""
+        if self._finds_task(model):
+            return data.take_rows(self.whole, rows), {}
+        X = data.take_rows(self.X, rows)
+        if self.labels is None:
+            return X, {}
+        return X, {"task": data.take_rows(self.labels, rows)}
 
     def _finds_task(self, model: BaseEstimator) -> bool:
+        """Whether the model looks for the task's column by itself."""
         if self.column is None or has_fit_parameter(model, "task"):
             return False
         settings = model.get_params(deep=True) if hasattr(model, "get_params") else {}
@@ -428,28 +378,19 @@ class Comparison:
         # The same rows as ``test`` has: those with a measured target.
         rows = self.splits[number].test
         rows = rows[np.asarray(self.table.measured().any(axis=1))[rows]]
-        X, argument = data.take_rows(self.X, rows), self._task_argument(rows)
-        if self._finds_task(model):
-            X, argument = data.take_rows(self.whole, rows), {}
-
-        def ask(method: Callable[..., object]) -> np.ndarray:
-            return self._match(method(X, **argument), test)
-
+        X, argument = self._features(model, rows)
         task, measured = test.codes, ~np.isnan(test.y)
+        predicted = self._match(model.predict(X, **argument), test)
         if self.classes is None:
-            predicted = _finite(ask(model.predict))
-            error = (test.y - predicted)[measured]
+            predicted = _finite(predicted)
+            y, means = test.y[measured], predicted[measured]
+            rmse = np.sqrt(np.mean((y - means) ** 2))
             if self.family is not None:
-                pair = test.y[measured], predicted[measured]
-                mean_deviance = usual.deviance(self.family, *pair)
-                return np.array([mean_deviance, np.sqrt(np.mean(error**2))])
+                return np.array([usual.deviance(self.family, y, means), rmse])
             pooled = variance_explained(test.y, predicted, task=task)
             by_task = variance_explained(test.y, predicted, task=task, average="tasks")
-            return np.array([np.sqrt(np.mean(error**2)), pooled, by_task])
-        classes = self.classes[self._columns(test)]
-        predicted = ask(model.predict)
-        scores, log_loss = predicted == classes[..., 1], np.nan
-        shares = None
+            return np.array([rmse, pooled, by_task])
+        shares, log_loss = None, np.nan
         if hasattr(model, "predict_proba"):
             shares = np.asarray(model.predict_proba(X, **argument))
         if (K := self.n_classes) > 2:
@@ -462,31 +403,28 @@ class Comparison:
                 log_loss = usual.log_loss(test.y, _finite(shares))
             right = predicted == self.classes[0, test.y.astype(np.intp)]
             return np.array([log_loss, right.mean()])
+        classes = self.classes[self._columns(test)]
+        scores = predicted == classes[..., 1]
         if shares is not None:
             # Probabilities of both classes for labelled rows, else of the second.
             scores = self._match(shares if task is None else shares[:, 1], test)
             log_loss = usual.log_loss(test.y[measured], _finite(scores)[measured])
         if hasattr(model, "decision_function"):
-            scores = ask(model.decision_function)
+            scores = self._match(model.decision_function(X, **argument), test)
         truth = np.where(test.y > 0, classes[..., 1], classes[..., 0])
         right = (predicted == truth)[measured]
-        area = auc(test.y, _finite(scores), task=task)
-        return np.array([log_loss, area, right.mean()])
+        return np.array(
+            [log_loss, auc(test.y, _finite(scores), task=task), right.mean()]
+        )
 
     def _columns(self, test: data.Table) -> Index:
         """Task of each held-out target among all tasks."""
         places = task_places(test.tasks, self.table.tasks)
         return places if test.codes is None else places[test.codes]
 
-    def _task_argument(self, rows: Index) -> Mapping[str, object]:
-        if self.labels is None:
-            return {}
-        return {"task": data.take_rows(self.labels, rows)}
-
     def _match(self, answers: object, test: data.Table) -> np.ndarray:
         """Answers in the shape of the held-out targets."""
-        array = np.asarray(answers)
-        columns = test.codes is None
+        array, columns = np.asarray(answers), test.codes is None
         wanted = (len(test), len(self.table.tasks)) if columns else (len(test),)
         if wanted[1:] == (1,) and array.ndim == 1:
             array = array[:, np.newaxis]
@@ -506,15 +444,15 @@ class WithTaskColumn(BaseEstimator):
 
     def fit(self, X: object, y: object, *, task: Sequence[object]) -> "WithTaskColumn":
         codes, self.tasks_ = data.encode_labels(task, len(task))
-        model = clone(self.estimator)
-        joined, width = _append_codes(X, codes)
+        model, joined = (
+            clone(self.estimator),
+            with_task_column(data.read_matrix(X), codes),
+        )
         # Histogram boosting knows categories.
         default = model.get_params().get("categorical_features", 0)
-        if (
-            default in (None, "from_dtype")
-            and len(self.tasks_) <= usual.MOST_CATEGORIES
-        ):
-            model.set_params(categorical_features=[width - 1])
+        few = len(self.tasks_) <= usual.MOST_CATEGORIES
+        if default in (None, "from_dtype") and few:
+            model.set_params(categorical_features=[joined.shape[1] - 1])
         self.estimator_ = model.fit(joined, y)
         return self
 
@@ -530,16 +468,8 @@ class WithTaskColumn(BaseEstimator):
         return self.estimator_.decision_function(self._join(X, task))
 
     def _join(self, X: object, task: Sequence[object]) -> Matrix:
-        return _append_codes(X, data.find_labels(task, self.tasks_, len(task)))[0]
-
-
-def _append_codes(X: object, codes: Index) -> tuple[Matrix, int]:
-    """X as numbers with one more column, and the number of columns."""
-    if issparse(X):
-        joined: Matrix = csr_array(hstack([X, csr_array(codes[:, np.newaxis])]))
-    else:
-        joined = np.column_stack([data.read_matrix(X), codes])
-    return joined, int(joined.shape[1])
+        codes = data.find_labels(task, self.tasks_, len(task))
+        return with_task_column(data.read_matrix(X), codes)
 
 
 def make_splitter(question: str, cv: object, task: object, time: object) -> object:
@@ -618,27 +548,24 @@ def list_methods() -> tuple[str, ...]:
     return (OURS, *usual.USUAL, *BASELINES, *REFERENCES)
 
 
-def methods_left_out(ours: "Ours") -> dict[str, str]:
+def methods_left_out(loss: str, n_classes: int, *, timed: bool) -> dict[str, str]:
     """Reasons by name why methods are compared only if they are named."""
     # Minutes for a thousand rows.
     reasons = dict.fromkeys(("fedem", "mtfl", "mkmtl"), "slow")
     for name in list_methods():
         if name in usual.USUAL and not usual.is_installed(name):
             reasons[name] = "not installed"
-        elif refusal := _refusal(name, ours):
+        elif refusal := _refusal(name, loss, n_classes):
             reasons[name] = refusal
-    if ours.time is None:
-        reasons["last-value"] = "needs time"
-    return reasons
+    return reasons if timed else reasons | {"last-value": "needs time"}
 
 
-def _refusal(name: str, ours: "Ours") -> str | None:
-    """Why a method does not take the targets."""
+def _refusal(name: str, loss: str, n_classes: int) -> str | None:
+    """Why a method does not take such targets; ``n_classes`` is 0 for numbers."""
     if name == OURS:
         return None
-    method = usual.USUAL.get(name)
-    scope = LITERATURE if method is None else method.scope
-    return scope.refusal(ours.loss, ours.n_classes if ours.classify else 0)
+    scope = usual.USUAL[name].scope if name in usual.USUAL else LITERATURE
+    return scope.refusal(loss, n_classes)
 
 
 def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
@@ -656,11 +583,11 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
             if "task" in found[name].get_params(deep=False):
                 found[name].set_params(task=None)
         return found
-    known = list_methods()
+    known, targets = list_methods(), (ours.loss, ours.n_classes)
     if isinstance(methods, str):
-        left_out = methods_left_out(ours)
+        left_out = methods_left_out(*targets, timed=ours.time is not None)
         default = [name for name in known if name not in left_out]
-        fitting = [name for name in known if _refusal(name, ours) is None]
+        fitting = [name for name in known if not _refusal(name, *targets)]
         listed = {"all": fitting, "default": default}
         methods = listed.get(methods.casefold(), [methods])
     if not isinstance(methods, Iterable):
@@ -668,19 +595,19 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
             'methods must be "default", "all", a name, names, or a mapping from names '
             f"to estimators: got {type(methods).__name__}."
         )
-    classify, count = ours.classify, check_count("n_settings", ours.n_settings)
+    classify = ours.n_classes > 0
+    count = check_count("n_settings", ours.n_settings)
 
     def build(name: str) -> BaseEstimator:
         if name == OURS:
             return ours.build()
-        if reason := _refusal(name, ours):
+        if reason := _refusal(name, *targets):
             raise ValueError(f"{name} is {reason}: leave it out of methods.")
         if name not in usual.USUAL:
             return tuned(name, classify=classify, n_settings=count, standardize=True)
         usual.require_package(name)
-        if classify:
-            return usual.UsualClassifier(name)
-        return usual.UsualRegressor(name, **ours.roles)
+        kind = usual.UsualClassifier if classify else usual.UsualRegressor
+        return kind(name, **ours.roles)
 
     return {name: build(name) for name in [match_method(one, known) for one in methods]}
 
@@ -688,14 +615,13 @@ def make_methods(methods: object, ours: "Ours") -> dict[str, BaseEstimator]:
 class Ours(NamedTuple):
     """Our model in a comparison."""
 
-    classify: bool
     n_settings: int
     rows_per_task: float
     feature_prior: object
     task_prior: object = AUTO
     column: object = None  # the task's column of X, if there is one
     time: str | None = None  # column that orders rows, where splits go forward
-    n_classes: int = 2  # where these are classes
+    n_classes: int = 0  # 0: numbers
     loss: str = "squared"
     exposure: str | None = None
     offset: str | None = None
@@ -703,7 +629,7 @@ class Ours(NamedTuple):
     @property
     def roles(self) -> dict[str, Any]:
         """Parameters of regressors that say what targets are."""
-        if self.classify:
+        if self.n_classes:
             return {}
         return {"loss": self.loss, "exposure": self.exposure, "offset": self.offset}
 
@@ -714,26 +640,16 @@ class Ours(NamedTuple):
         """
         prior, task_prior = self.feature_prior, self.task_prior
         if isinstance(self.column, str):
-            kind = "classifier" if self.classify else "regressor"
-            ours = partial(
-                estimators.tabular_model,
-                kind,
-                task=self.column,
-                time=self.time,
-                **self.roles,
-            )
-            if task_prior == AUTO:
-                return ours(feature_prior=prior)
-            return ours(feature_prior=prior, task_prior=task_prior)
-        if task_prior == AUTO:
-            task_prior = "mean"
+            settings = self.roles | {"time": self.time, "feature_prior": prior}
+            if task_prior != AUTO:
+                settings["task_prior"] = task_prior
+            kind = "classifier" if self.n_classes else "regressor"
+            return estimators.tabular_model(kind, task=self.column, **settings)
+        task_prior = "mean" if task_prior == AUTO else task_prior
 
+        # Multiples of the curvature of the loss of one task, the mean rows per task as
+        # features are standardised; the most useful first.
         def few(multiples: tuple[float, ...], count: int) -> list[float]:
-            """The first ``count`` (at least one) of these strengths, sorted.
-
-            They are multiples of the mean rows per task, the most useful first:
-            features are standardised, so this is the curvature of the loss of one task.
-            """
             chosen = multiples[: max(1, count)]
             return sorted(self.rows_per_task * each for each in chosen)
 
@@ -746,7 +662,7 @@ class Ours(NamedTuple):
             epsilons = few((10.0, 0.0, 1.0, 100.0), room // len(thetas))
         lams = max(2, self.n_settings // (len(thetas) * len(epsilons)))
         search = estimators.MultiTaskRegressorCV
-        if self.classify:
+        if self.n_classes:
             search = estimators.MultiTaskClassifierCV
         return search(
             lams,
@@ -756,18 +672,4 @@ class Ours(NamedTuple):
             task_prior=task_prior,
             standardize=True,
             **self.roles,
-        )
-
-    def describe(self) -> str:
-        """What the row of our model is, in one sentence."""
-        if isinstance(self.column, str):
-            return f"{OURS} is what 'priormtl fit' fits by default (tabular_model)."
-        model = self.build()
-        sizes = [("lam", model.lams)]
-        sizes += [("theta", len(model.thetas)), ("epsilon", len(model.epsilons))]
-        words = ", ".join(f"{count} of {name}" for name, count in sizes if count > 1)
-        return (
-            f"{OURS} is {type(model).__name__} with task_prior={model.task_prior!r} "
-            "and standardised features; strengths are chosen by cross-validation "
-            f"({words})."
         )

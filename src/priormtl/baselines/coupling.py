@@ -1,191 +1,37 @@
-"""Ridge regression with tasks coupled by a kernel, and alternation with that kernel.
+"""Ridge regression with tasks coupled by kernels, and alternation with such a kernel.
 
-The published algorithms of MTRL and CLMT alternate: they solve
+Coefficients W (features × tasks) of blocks j of features minimise
 
-    min_W fit(W) + ½ tr(W A⁻¹ Wᵀ),   W of shape (d, m),
+    C/2 ‖X W − y‖² + ½ Σ_j tr(W_j B_j⁻¹ W_jᵀ)
 
-for a fixed kernel A between tasks, then update A for these coefficients. The first step
-has two forms: one unknown per coefficient (``PrimalRidge``), or one per sample
-(``KernelRidge``). MTFL has a kernel for each block of features and solves for W by
-conjugate gradients (``solve_ridge``). None inverts A, which may be singular.
+for kernels B_j between tasks, by conjugate gradients that invert no kernel, since
+kernels may be singular. It is a step of MTFL, and of the published algorithms of MTRL
+and CLMT, which have one block: they alternate between W for a fixed kernel and the best
+kernel for W.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse import issparse
+from scipy.linalg import block_diag
+from scipy.sparse import eye_array, issparse
 
-from priormtl._arrays import Array, Index
-from priormtl.baselines.base import Fit, principal_axes
+from priormtl._arrays import Array, Index, Matrix
+from priormtl.baselines import base
 from priormtl.data import TaskData
 from priormtl.losses import FreeIntercepts, NoIntercepts, Squared, SquaredFit
 from priormtl.problem import Point, Problem
-from priormtl.solvers import Progress, StopReason, StopRule
-
-SOLVERS = ("fista", "alternating")
-MOST_UNKNOWNS = 6000  # of a linear system that is written out
-MOST_ALTERNATIONS = 200
-MOST_IDLE_STEPS = 30  # of a method that should close the gap in a few
-
-
-@dataclass(frozen=True, eq=False)
-class PrimalRidge:
-    """One unknown per coefficient: W = V √A turns the coupling into a plain ridge."""
-
-    gram: Array  # (m, d, d)
-    linear: Array  # (d, m)
-
-    @classmethod
-    def of_fit(cls, fit: Fit) -> Self:
-        form, (d, m) = fit.normal_form(), fit.shape
-        return cls(np.broadcast_to(form.gram, (m, d, d)), form.linear)
-
-    def solve(self, A: Array) -> Array:
-        """(√A ⊗ I) G (√A ⊗ I) + I, of order d m."""
-        root = map_eigenvalues(A, np.sqrt)
-        d, m = self.linear.shape
-        pairs = (root[:, np.newaxis, :] * root).reshape(m * m, m)
-        blocks = (pairs @ self.gram.reshape(m, d * d)).reshape(m, m, d, d)
-        system = blocks.transpose(0, 2, 1, 3).reshape(m * d, m * d)
-        right = root @ self.linear.T
-        V = _solve_shifted(system, right.ravel()).reshape(m, d)
-        return np.ascontiguousarray((root @ V).T)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelRidge:
-    """One unknown per sample: K[(i, a), (k, b)] = A_ik x_iaᵀ x_kb."""
-
-    rows: Array  # (d, n) times the root of their weight
-    target: Array  # (n,) the same
-    starts: Index  # (m + 1,)
-
-    @classmethod
-    def of_fit(cls, fit: Fit) -> Self:
-        form = fit.sample_form()
-        return cls(form.rows, form.target, form.starts)
-
-    def solve(self, A: Array) -> Array:
-        """(K + I) α = y, w_i = Σ_k A_ik Σ_b α_kb x_kb."""
-        task = np.repeat(np.arange(len(A)), np.diff(self.starts))
-        inner = np.asarray(self.rows.T @ self.rows)
-        system = inner * A[np.ix_(task, task)]
-        alpha = _solve_shifted(system, self.target)
-        sums = np.add.reduceat(self.rows * alpha, self.starts[:-1], axis=1)
-        return np.asarray(sums @ A)
-
-
-# Squared loss of all tasks; solve(A) minimises fit(W) + ½ tr(W A⁻¹ Wᵀ), with rows of W
-# in the range of A.
-CoupledRidge = PrimalRidge | KernelRidge
-
-
-def coupled_ridge(problem: Problem) -> CoupledRidge | None:
-    """The form with the fewest unknowns, computed once for all strengths.
-
-    None if every form has too many, or the loss is not quadratic.
-    """
-    if "ridge" not in problem.memo:
-        problem.memo["ridge"] = _smallest_form(problem.fit)
-    return problem.memo["ridge"]
-
-
-def _smallest_form(fit: Fit) -> CoupledRidge | None:
-    d, m = fit.shape
-    if not fit.is_quadratic:
-        return None
-    n = float("inf") if fit.rows_per_task is None else fit.rows_per_task * m
-    if fit.normal_size == d * d:  # rows that all tasks share are not listed by task
-        n = float("inf")
-    if min(n, d * m) > MOST_UNKNOWNS:
-        return None
-    return KernelRidge.of_fit(fit) if n < d * m else PrimalRidge.of_fit(fit)
-
-
-@dataclass(frozen=True, eq=False)
-class AlternationState:
-    """State of the alternation."""
-
-    point: Point
-    kernel: Array  # A of the next step
-
-
-@dataclass(frozen=True, eq=False)
-class Alternation:
-    """Coefficients for a kernel, then the kernel for these coefficients.
-
-    It need not reach the optimum: once A vanishes in a direction, it stays zero there.
-    """
-
-    ridge: CoupledRidge
-    first: Array  # A to begin with
-    update: Callable[[Array], Array]  # A for coefficients (d, m)
-
-    check_every: ClassVar[int] = 1
-
-    def start(self, problem: Problem, point: Point) -> AlternationState:
-        return AlternationState(point, self.first)
-
-    def step(self, problem: Problem, state: AlternationState) -> AlternationState:
-        W = self.ridge.solve(state.kernel)
-        return AlternationState(problem.at(W), self.update(W))
-
-
-def check_alternation(problem: Problem) -> CoupledRidge:
-    """Linear systems of the alternation; ValueError where they are not available."""
-    ridge = coupled_ridge(problem)
-    if ridge is None:
-        d, m = problem.shape
-        raise ValueError(
-            'solver="alternating" needs squared loss and at most '
-            f"{MOST_UNKNOWNS} rows or coefficients, got {d} x {m} coefficients. "
-            'Use solver="fista".'
-        )
-    return ridge
-
-
-def settled(tol: float) -> StopRule:
-    """Stop when a step changes the objective by less than ``tol`` times itself."""
-
-    def rule(progress: Progress) -> StopReason | None:
-        small = abs(progress.rise) < tol * progress.objective
-        return StopReason.SMALL_CHANGE if small else None
-
-    return rule
-
-
-def map_eigenvalues(A: Array, change: Callable[[Array], Array]) -> Array:
-    """Apply a function to the eigenvalues of a symmetric matrix, negative ones as 0."""
-    values, vectors = np.linalg.eigh(A)
-    return np.asarray((vectors * change(np.maximum(values, 0.0))) @ vectors.T)
-
-
-def kernel_from(W: Array, change: Callable[[Array], Array]) -> Array:
-    """V diag(change(σ)) Vᵀ for W = U diag(σ) Vᵀ."""
-    # By singular values: eigenvalues of WᵀW would lose those below √eps of the largest.
-    _, values, right = np.linalg.svd(W, full_matrices=False)
-    return np.asarray((right.T * change(values)) @ right)
-
-
-def decades(top: float, depth: float, n: int) -> Array:
-    """Geometric grid of ``n`` values from ``top`` down; without its ends if n < 4."""
-    if n >= 4:
-        return top * np.geomspace(1.0, 10.0**-depth, n)
-    return top * np.geomspace(1.0, 10.0**-depth, n + 2)[1:-1]
-
-
-def _solve_shifted(system: Array, right: Array) -> Array:
-    """(system + I)⁻¹ right, for a positive semidefinite system that is overwritten."""
-    system.flat[:: len(system) + 1] += 1.0
-    factor = cho_factor(system, lower=True, overwrite_a=True, check_finite=False)
-    return np.asarray(cho_solve(factor, right, check_finite=False))
-
-
-# Blocks of features with a kernel each, by conjugate gradients
+from priormtl.solvers import (
+    Method,
+    Progress,
+    StopReason,
+    StopRule,
+    max_iter,
+    no_progress,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,46 +43,45 @@ class Rotated:
     """
 
     fit: SquaredFit
-    basis: Array | None  # (d, r); None: features in the order of their blocks
-    order: Index
+    basis: Matrix | None  # (d, r) of the coordinates; None: they are the features
     blocks: tuple[slice, ...]  # coordinates of each block
     linear: Array  # (m, r) Xᵀy
     constant: float  # ‖y‖²
     mean: Array  # (r,) diagonal of the mean Hessian
 
     @classmethod
+    def of_fit(
+        cls,
+        fit: SquaredFit,
+        basis: Matrix | None = None,
+        blocks: tuple[slice, ...] = (slice(None),),
+    ) -> "Rotated":
+        """A fit as it is; by default its features are one block."""
+        start, mean = fit.evaluate(np.zeros(fit.shape)), fit.curvatures().mean(axis=1)
+        return cls(fit, basis, blocks, -start.gradient.T, 2.0 * start.value, mean)
+
+    @classmethod
     def of(
         cls, data: TaskData, blocks: Sequence[Index], *, intercept: bool
     ) -> "Rotated":
-        order, basis, X = np.concatenate(blocks), None, data.X
+        X, order = data.X, np.concatenate(blocks)
         sizes = [len(block) for block in blocks]
         if issparse(X):
-            X = X[:, order]
+            basis = eye_array(len(order), format="csr")[:, order]
         else:
             centred = X - intercept * X.mean(axis=0)
-            parts = [principal_axes(centred[:, block]) for block in blocks]
+            parts = [base.principal_axes(centred[:, block]) for block in blocks]
             sizes = [part.shape[1] for part in parts]
-            pairs = zip(blocks, parts, strict=True)
-            X = np.hstack([X[:, block] @ part for block, part in pairs])
-            basis = np.zeros((data.shape[0], sum(sizes)))
+            basis = block_diag(*parts)[np.argsort(order)]
         ends = np.cumsum([0, *sizes]).tolist()
-        slices = tuple(slice(a, b) for a, b in pairwise(ends))
-        if basis is not None:
-            for block, part, columns in zip(blocks, parts, slices, strict=True):
-                basis[block, columns] = part
         intercepts = FreeIntercepts() if intercept else NoIntercepts()
-        fit = Squared().bind(replace(data, X=X, features=None), intercepts)
-        start = fit.evaluate(np.zeros(fit.shape))
-        mean = fit.curvatures().mean(axis=1)
-        return cls(
-            fit, basis, order, slices, -start.gradient.T, 2.0 * start.value, mean
-        )
+        rotated = replace(data, X=X @ basis, features=None)
+        slices = tuple(slice(a, b) for a, b in pairwise(ends))
+        return cls.of_fit(Squared().bind(rotated, intercepts), basis, slices)
 
     def to_features(self, W: Array) -> Array:
         """Coefficients (m, d) of the features."""
-        return (
-            W @ self.basis.T if self.basis is not None else W[:, np.argsort(self.order)]
-        )
+        return W if self.basis is None else np.asarray(W @ self.basis.T)
 
 
 class Ridge(NamedTuple):
@@ -259,7 +104,7 @@ def solve_ridge(
     and in the eigenvectors of B, where the preconditioner is diagonal.
     """
     values, vectors = np.linalg.eigh(kernels)
-    widths = [s.stop - s.start for s in rotated.blocks]
+    widths = [len(rotated.mean[s]) for s in rotated.blocks]
     B = np.repeat(np.maximum(values.T, 0.0), widths, axis=1)
 
     def turn(X: Array, matrices: Array) -> Array:
@@ -293,3 +138,85 @@ def solve_ridge(
     return Ridge(
         turn(H, vectors), turn(W, vectors), turn(correlation, vectors), loss, total
     )
+
+
+# Alternation
+
+
+SOLVERS = ("fista", "alternating")
+
+
+@dataclass(frozen=True, eq=False)
+class AlternationState:
+    """State of the alternation."""
+
+    point: Point
+    kernel: Array  # A of the next step
+    rotated: Rotated  # the fit
+
+
+@dataclass(frozen=True, eq=False)
+class Alternation:
+    """Minimise fit(W) + ½ tr(W A⁻¹ Wᵀ) for a kernel A, then update A for this W.
+
+    It need not reach the optimum: once A vanishes in a direction, it stays zero there.
+    """
+
+    first: Array  # A to begin with
+    update: Callable[[Array], Array]  # A for coefficients (d, m)
+
+    check_every: ClassVar[int] = 1
+
+    def start(self, problem: Problem, point: Point) -> AlternationState:
+        if not isinstance(problem.fit, SquaredFit):
+            raise ValueError(
+                'solver="alternating" needs squared loss: got another loss. Use '
+                'solver="fista".'
+            )
+        return AlternationState(point, self.first, Rotated.of_fit(problem.fit))
+
+    def step(self, problem: Problem, state: AlternationState) -> AlternationState:
+        rotated, kernels = state.rotated, state.kernel[np.newaxis]
+        accuracy = 1e-26 * problem.null_objective  # as exact as rounding allows
+        zero = np.zeros_like(rotated.linear)
+        ridge = solve_ridge(rotated, 1.0, kernels, zero, accuracy)
+        W = np.ascontiguousarray(ridge.coef.T)
+        return replace(state, point=problem.at(W), kernel=self.update(W))
+
+
+def stop_rules(
+    method: Method, tol: float, most: int, change: float | None = None
+) -> list[StopRule]:
+    """When to stop; ``change``: at a relative change of the objective below it."""
+    rules = base.stop_rules(method, tol, most)
+    if isinstance(method, Alternation):
+        rules.append(max_iter(200))
+    elif method.check_every == 1:
+        # Newton steps close the gap in a few; those that do not reduce it are rounding.
+        rules.append(no_progress(30))
+
+    def settled(progress: Progress) -> StopReason | None:
+        small = abs(progress.rise) < (change or 0.0) * progress.objective
+        return StopReason.SMALL_CHANGE if small else None
+
+    return rules if change is None else [*rules, settled]
+
+
+def map_eigenvalues(A: Array, change: Callable[[Array], Array]) -> Array:
+    """Apply a function to the eigenvalues of a symmetric matrix, negative ones as 0."""
+    values, vectors = np.linalg.eigh(A)
+    return np.asarray((vectors * change(np.maximum(values, 0.0))) @ vectors.T)
+
+
+def kernel_from(W: Array, change: Callable[[Array], Array]) -> Array:
+    """V diag(change(σ)) Vᵀ for W = U diag(σ) Vᵀ."""
+    # By singular values: eigenvalues of WᵀW would lose those below √eps of the largest.
+    _, values, right = np.linalg.svd(W, full_matrices=False)
+    return np.asarray((right.T * change(values)) @ right)
+
+
+def decades(top: float, depth: float, n: int) -> Array:
+    """Geometric grid of ``n`` values from ``top`` down; without its ends if n < 4."""
+    if n >= 4:
+        return top * np.geomspace(1.0, 10.0**-depth, n)
+    return top * np.geomspace(1.0, 10.0**-depth, n + 2)[1:-1]

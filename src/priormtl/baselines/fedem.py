@@ -3,13 +3,11 @@
 O. Marfoq, G. Neglia, A. Bellet, L. Kameni, R. Vidal: Federated Multi-Task Learning
 under a Mixture of Distributions. NeurIPS 2021.
 
-Each sample of task i comes from one of M shared components, from the k-th with
-probability π_ik. EM maximises Σ w log Σ_k π_ik p(y | x, θ_k) − ridge/2 ‖θ‖². E-step:
-responsibilities q_k ∝ π_ik p(y | x, θ_k) of every sample. M-step: π_i is the mean of q
-over task i, and θ_k fits the samples weighted by q_k. In the published federated rounds
-every task makes some epochs of stochastic gradient descent instead, and a server
-averages the components. Regression is our adaptation: Gaussian components with one
-noise variance, which is learned.
+EM maximises the likelihood (:class:`FedEM`). E-step: responsibilities q_k ∝ π_ik p(y |
+x, θ_k) of every sample. M-step: π_i is the mean of q over task i, and θ_k fits the
+samples weighted by q_k. In the published federated rounds every task makes some epochs
+of stochastic gradient descent instead, and a server averages the components. Regression
+is our adaptation: Gaussian components with one noise variance, which is learned.
 """
 
 from collections.abc import Iterator, Sequence
@@ -164,17 +162,15 @@ class _FedEM(base.Baseline):
     def _fit_once(self, family: LinearFamily) -> base.Outcome:
         samples, M = family.samples, check_count("n_components", self.n_components)
         rng = np.random.default_rng(self.random_state)
-        n_init, epochs = (
-            check_count("n_init", self.n_init),
-            check_count("epochs", self.epochs),
-        )
         tol, most = check_tolerance(self.tol), check_count("max_iter", self.max_iter)
         federated = self.mode == "federated"
         if federated:
             rate = check_strength("learning_rate", self.learning_rate)
+            epochs = check_count("epochs", self.epochs)
             size = check_count("batch_size", self.batch_size)
             run = Descent(rate, epochs, size).fit(family, M, most, rng)
         else:
+            n_init = check_count("n_init", self.n_init)
             run = fit_mixture(family, M, n_init, tol, most, rng)
         weights = run.mixture.weights
         learned: dict[str, object] = {
@@ -228,11 +224,9 @@ class FedEM(RegressionTasks, _FedEM):
     n_init : int, default=3
         Number of starts, each fitted to random parts of the tasks. After ten steps the
         start with the highest likelihood is continued.
-    learning_rate, batch_size : float, int
-        Settings of federated descent. The rate falls to a tenth after half of the
-        rounds, and again after three quarters.
-    epochs : int, default=1
-        Passes over the rows per federated round.
+    learning_rate, epochs, batch_size : float, int, int
+        Settings of federated descent: passes over the rows per round, and a rate that
+        falls to a tenth after half of the rounds, and again after three quarters.
     fit_intercept : bool, default=True
         Whether components have an intercept, which is not penalised.
     tol, max_iter : float, default=1e-6; int, default=2000

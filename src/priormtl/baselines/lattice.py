@@ -45,12 +45,8 @@ def tree_groups(coef: Array) -> list[Group]:
 def named_groups(groups: object, tasks: Sequence[Hashable]) -> list[Group]:
     """Groups listed by task names; together they must hold every task."""
     position = {task: i for i, task in enumerate(tasks)}
-    listed = [
-        list(group)
-        if isinstance(group, Iterable) and not isinstance(group, str)
-        else []
-        for group in (groups if isinstance(groups, Iterable) else [()])
-    ]
+    given = list(groups) if isinstance(groups, Iterable) else [()]
+    listed = [list(group) if isinstance(group, list | tuple) else [] for group in given]
     wrong = [task for group in listed for task in group if task not in position]
     missing = set(tasks) - set(chain(*listed))
     if wrong or missing or not all(listed):

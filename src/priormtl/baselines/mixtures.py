@@ -6,8 +6,8 @@ s_k the score of component k: logistic for classes, else Gaussian with one varia
 least squares or L-BFGS.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.optimize import minimize
@@ -243,6 +243,9 @@ class MixtureModel:
 
     components: LinearModel
     weights: Array  # π (m, M)
+
+    def in_user_units(self, scale: Array) -> Self:
+        return replace(self, components=self.components.in_user_units(scale))
 
     def scores(self, X: Matrix, i: int) -> Array:
         """Log-odds of Σ π_k expit(s_k)."""

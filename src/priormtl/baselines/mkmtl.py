@@ -4,13 +4,10 @@ X. Liu, P. Cao, J. Yang, D. Zhao: Linearized and Kernelized Sparse Multitask Lea
 for Predicting Cognitive Outcomes in Alzheimer's Disease. Computational and Mathematical
 Methods in Medicine 2018, 7429782.
 
-Each task is a sum of functions, one in the space of each kernel. A kernel matrix K of
-some rows gives features Φ = K T with Φ Φᵀ = K: a function of coordinates f has values
-k(x, rows) T f and the norm of f. So both variants are least squares in features with
-half a squared norm of F_j = [f_1j … f_mj], which ADMM (``Splitting``) minimises::
-
-    "shared":    Ω = Σ_j (Σ_i ‖f_ij‖^p)^{1/p}      all tasks use the same few kernels
-    "low-rank":  Ω = (Σ_j ‖F_j‖_*^q)^{1/q}         functions of all tasks span little
+A kernel matrix K of some rows gives features Φ = K T with Φ Φᵀ = K: a function of
+coordinates f has values k(x, rows) T f and the norm of f. So both variants (see
+:class:`MKMTL`) are least squares in features with half a squared norm of the
+coordinates, which ADMM (``Splitting``) minimises.
 
 Large tables use some of their rows as landmarks (Williams and Seeger: Using the Nyström
 Method to Speed Up Kernel Machines. NIPS 2000).
@@ -19,10 +16,10 @@ Method to Speed Up Kernel Machines. NIPS 2000).
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
-from scipy.sparse import issparse
+from scipy.sparse import csr_array, issparse
 from sklearn.utils.extmath import safe_sparse_dot
 
 from priormtl import solvers
@@ -135,8 +132,13 @@ class KernelModel:
     rows: Matrix  # (u, d)
     weights: Array  # (m, k, u) of the kernels of these rows
     offset: Array  # (m,)
+    scale: Array  # (d,) that X is divided by first
+
+    def in_user_units(self, scale: Array) -> Self:
+        return replace(self, scale=scale)
 
     def scores(self, X: Matrix, i: int) -> Array:
+        X = csr_array(X.multiply(1.0 / self.scale)) if issparse(X) else X / self.scale
         values = self.features.values(X, self.rows)
         parts = (K @ a for K, a in zip(values, self.weights[i], strict=True))
         return np.asarray(sum(parts, np.full(X.shape[0], self.offset[i])))
@@ -152,7 +154,7 @@ class _Bound(NamedTuple):
     offset: Array  # (m,) subtracted from the targets
     unit: float  # what they are divided by then
     row_weight: float  # mean weight of a target
-    plan: base.Settings  # variant and n_landmarks, as chosen
+    n_landmarks: int | None  # as chosen
 
 
 @dataclass(eq=False, repr=False)
@@ -162,7 +164,7 @@ class _MKMTL(base.Baseline):
 
     C: float = 1.0
     _: KW_ONLY
-    variant: str = "auto"
+    variant: str = "low-rank"
     p: float = 2.0
     q: float = 1.5
     kernels: Any = None
@@ -188,10 +190,10 @@ class _MKMTL(base.Baseline):
         features = KernelFeatures(kernels, unit)
         distinct = base.find_distinct(data.X)
         every = rows = data.X[distinct.first]
-        plan = self._plan(len(kernels), rows.shape[0], data.X.shape[0])
-        if plan["n_landmarks"] is not None:
+        count = self._choose_landmarks(len(kernels), rows.shape[0], data.X.shape[0])
+        if count is not None:
             order = np.random.default_rng(self.random_state).permutation(rows.shape[0])
-            rows = rows[np.sort(order[: plan["n_landmarks"]])]
+            rows = rows[np.sort(order[:count])]
         roots = features.roots(rows)
         values = features.values(every, rows)
         table = np.hstack([K @ T for K, T in zip(values, roots, strict=True)])
@@ -206,36 +208,37 @@ class _MKMTL(base.Baseline):
         row_weight = float(data.weight[data.weight > 0].mean())
         data = replace(data, X=table[distinct.kind], y=y / size, features=None)
         fit = Squared().bind(data, NoIntercepts())
-        return _Bound(fit, features, rows, roots, offset, size, row_weight, plan)
+        return _Bound(fit, features, rows, roots, offset, size, row_weight, count)
 
-    def _plan(self, k: int, u: int, n: int) -> base.Settings:
-        """Which variant, and how many landmarks among u distinct ones of n rows."""
-        variant = check_choice("variant", self.variant, ("auto", "shared", "low-rank"))
+    @property
+    def _is_shared(self) -> bool:
+        variants = ("low-rank", "shared")
+        return check_choice("variant", self.variant, variants) == "shared"
+
+    def _choose_landmarks(self, k: int, u: int, n: int) -> int | None:
+        """How many landmarks there are among u distinct ones of n rows; None: all."""
         few = u <= check_count("max_rows", self.max_rows)
-        if variant == "auto":
-            variant, few = "low-rank", few and k * u * n <= LARGEST_TABLE
-        count = self.n_landmarks
-        landmarks = 64
-        if count != "auto":
-            count = None if count is None else check_count("n_landmarks", count)
-        elif few or u <= landmarks:
-            count = None
-        else:
-            count, saved = landmarks, 8.0 * k * n * (u - landmarks) / 2**30
-            warnings.warn(
-                f"kernels are approximated with {count} landmarks among {u} distinct "
-                f"rows, which saves {saved:.2g} GiB of memory. Set n_landmarks to a "
-                "larger number for more accuracy, or to None to use all rows.",
-                ApproximationWarning,
-                stacklevel=2,
-            )
-        return {"variant": variant, "n_landmarks": count}
+        few = few and (self._is_shared or k * u * n <= LARGEST_TABLE)
+        if self.n_landmarks != "auto":
+            asked = self.n_landmarks
+            return None if asked is None else check_count("n_landmarks", asked)
+        if few or u <= (count := 64):
+            return None
+        saved = 8.0 * k * n * (u - count) / 2**30
+        warnings.warn(
+            f"kernels are approximated with {count} landmarks among {u} distinct "
+            f"rows, which saves {saved:.2g} GiB of memory. Set n_landmarks to a "
+            "larger number for more accuracy, or to None to use all rows.",
+            ApproximationWarning,
+            stacklevel=2,
+        )
+        return count
 
     def _follow(
         self, bound: _Bound, strengths: Sequence[float]
     ) -> Iterator[base.Outcome]:
         (k, _, r), (d, m) = bound.roots.shape, bound.fit.shape
-        is_shared = bound.plan["variant"] == "shared"
+        is_shared = self._is_shared
         p, q = check_positive("p", self.p), check_positive("q", self.q)
         if is_shared and p < 2.0:
             raise ValueError(f"p must be at least 2: got {p}.")
@@ -261,19 +264,20 @@ class _MKMTL(base.Baseline):
                 "dual_gap_": gap,
                 "kernel_weights_": norm.weights(found.coef),
                 "kernels_": bound.features.kernels,
-                "variant_": bound.plan["variant"],
             }
             weights = bound.roots @ (bound.unit * found.coef.reshape(k, r, m))
             weights = weights.transpose(2, 0, 1)
-            model = KernelModel(bound.features, bound.rows, weights, bound.offset)
+            known = bound.features, bound.rows, weights, bound.offset
+            model = KernelModel(*known, np.ones(bound.rows.shape[1]))
             yield base.Outcome(model, primal, found.n_iter, learned, shortfall)
 
     def _suggest(self, bound: _Bound, n: int) -> list[base.Settings]:
         name, values = "q", [1.5, 1.01, 1.99]
-        if bound.plan["variant"] == "shared":
+        if self._is_shared:
             name, values = "p", [2.0, 4.0]
         # Four values of C before another power is tried.
-        outer = [{**bound.plan, name: value} for value in values[: max(1, n // 4)]]
+        landmarks = {"n_landmarks": bound.n_landmarks}
+        outer = [{**landmarks, name: value} for value in values[: max(1, n // 4)]]
         count = max(1, n // len(outer))
         # Four decades of C for rows of weight one; one or two values are off the ends.
         middles = np.arange(0.5, count) / count
@@ -301,9 +305,8 @@ class MKMTL(RegressionTasks, _MKMTL):
     ----------
     C : float, default=1.0
         Strength of the loss, above 0; larger values regularise less.
-    variant : {"auto", "shared", "low-rank"}, default="auto"
-        How tasks are coupled. "auto" is "low-rank", with landmarks if k kernels of u
-        distinct rows (k u numbers for each row) are more than 10 million numbers.
+    variant : {"low-rank", "shared"}, default="low-rank"
+        How tasks are coupled.
     p, q : float, default=2.0, 1.5
         Exponents of "shared", at least 2 (larger: tasks are less alike), and of
         "low-rank", between 1 and 2 (smaller: fewer kernels).
@@ -316,7 +319,8 @@ class MKMTL(RegressionTasks, _MKMTL):
     max_rows, n_landmarks : int, default=3000; int, None or "auto", default="auto"
         Number of distinct rows whose kernels span the functions (Nyström). None: all
         rows. "auto": 64, with an ApproximationWarning, if there are more than
-        ``max_rows``.
+        ``max_rows``, or if "low-rank" has more than 10 million numbers: k kernels of u
+        distinct rows are k u numbers for each row.
     fit_intercept : bool, default=True
         Whether to centre targets per task.
     tol, max_iter : float, default=1e-4; int, default=10000
@@ -328,8 +332,8 @@ class MKMTL(RegressionTasks, _MKMTL):
 
     Attributes
     ----------
-    kernel_weights_, kernels_, variant_ : (k,) array, tuple, str
-        Share of each kernel, the kernels before normalisation, and the variant.
+    kernel_weights_, kernels_ : (k,) array, tuple
+        Share of each kernel, and the kernels before normalisation.
     objective_, dual_gap_, n_iter_, tasks_
         See :class:`DMTL`.
 
@@ -339,8 +343,8 @@ class MKMTL(RegressionTasks, _MKMTL):
     >>> from priormtl.datasets import make_related_tasks
     >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
     >>> model = MKMTL(C=10.0).fit(X, y, task=task)
-    >>> model.variant_, model.kernel_weights_.shape
-    ('low-rank', (8,))
+    >>> model.kernel_weights_.shape
+    (8,)
     """
 
 

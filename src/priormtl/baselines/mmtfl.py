@@ -284,9 +284,8 @@ class MMTFL(RegressionTasks, _MMTFL):
 
         1/2 Σ w (x w_i + c_i − y)² + lam Σ_i ‖b_i‖_p^p + lam ‖v‖_k^k
 
-    This equals the squared loss plus ``lam · C · Σ_j (Σ_i |w_ji|^p)^{k/(k+p)}``. One
-    strength is enough: two strengths γ1 (of b) and γ2 (of v) act as lam =
-    γ1^{k/(k+p)} γ2^{p/(k+p)}.
+    One strength is enough: strengths γ1 of b and γ2 of v act as lam = γ1^{k/(k+p)}
+    γ2^{p/(k+p)}.
 
     Parameters
     ----------
@@ -335,12 +334,8 @@ class MMTFL(RegressionTasks, _MMTFL):
 class MMTFLClassifier(ClassificationTasks, _MMTFL):
     """Multiplicative multi-task feature learning, for two classes per task.
 
-    Parameters
-    ----------
-    loss : {"logistic", "squared"}, default="logistic"
-        Loss on classes coded −1 and +1.
-    lam, p, k, fit_intercept, task_weight, standardize, tol, max_iter, task
-        See :class:`MMTFL`, which also lists the fitted attributes.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`MMTFL`.
     """
 
     _: KW_ONLY

@@ -7,14 +7,10 @@ their mean, and a norm on the lattice of groups under which a group without a fe
 space leaves none to its supersets. Exponents, weights and loss are reconstructed from
 the abstract and related work: results must be called "MTFL, reconstructed".
 
-Each block of features j and group g has coefficients U_jg; a task has their sum W. With
-
-    Θ_jg² = μ |g| ‖mean of U_jg‖² + Σ_i∈g ‖u_i − mean‖²,   Q_g = (Σ_j Θ_jg^p)^(1/p),
-    N_v = (Σ_g⊇v Q_g^q)^(1/q),   Ω = Σ_v a^(|v| − 1) N_v
-
-½ Ω² is the minimum of ½ Σ Θ_jg² / κ_jg over weights κ in a convex set. So two steps
-alternate: a ridge regression with kernels B_j = Σ_g κ_jg M_g⁻¹ between tasks, M_g⁻¹ =
-I + (1/μ − 1) 11ᵀ/|g| on the tasks of g, and the best κ in closed form.
+½ Ω² (see :class:`MTFL`) is the minimum of ½ Σ Θ_jg² / κ_jg over weights κ in a convex
+set. So two steps alternate: a ridge regression with kernels B_j = Σ_g κ_jg M_g⁻¹
+between tasks, M_g⁻¹ = I + (1/μ − 1) 11ᵀ/|g| on the tasks of g, and the best κ in closed
+form.
 """
 
 from collections.abc import Hashable, Iterator, Sequence

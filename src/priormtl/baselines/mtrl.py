@@ -18,7 +18,6 @@ from priormtl import solvers
 from priormtl._arrays import Array
 from priormtl.baselines import base, coupling
 from priormtl.checks import check_choice, check_positive, check_strength
-from priormtl.data import TaskData
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.penalties import SquaredNuclear
 from priormtl.priors.graphs import Laplacian
@@ -39,10 +38,6 @@ class _MTRL(base.Baseline):
     @property
     def _alternates(self) -> bool:
         return check_choice("solver", self.solver, coupling.SOLVERS) == "alternating"
-
-    def _bind(self, data: TaskData) -> base.Fit:
-        # The linear systems of the alternation can be smaller for samples.
-        return base.bind_loss(self, data, grams=not self._alternates)
 
     def _problem(self, fit: base.Fit) -> Problem:
         d, m = fit.shape
@@ -67,8 +62,7 @@ class _MTRL(base.Baseline):
     def _choose_method(self, problem: Problem) -> solvers.Method:
         if self._alternates:
             # As published, from tasks of equal variance that are not correlated.
-            m = problem.shape[1]
-            ridge, lam = problem.prior.theta, problem.lam
+            m, ridge, lam = problem.shape[1], problem.prior.theta, problem.lam
 
             def couple(covariance: Array) -> Array:
                 # A = Ω (ridge Ω + lam I)⁻¹: both penalties are ½ tr(W A⁻¹ Wᵀ).
@@ -77,22 +71,14 @@ class _MTRL(base.Baseline):
                 )
 
             return coupling.Alternation(
-                coupling.check_alternation(problem),
-                couple(np.eye(m) / m),
-                lambda W: couple(relationship_step(W)),
+                couple(np.eye(m) / m), lambda W: couple(relationship_step(W))
             )
         if problem.lam == 0:
             return solvers.default_method(problem)
         return solvers.Fista(restart=True)
 
     def _rules(self, method: solvers.Method) -> list[solvers.StopRule]:
-        rules = base.stop_rules(method, self.tol, self.max_iter)
-        if self._alternates:
-            rules.append(solvers.max_iter(coupling.MOST_ALTERNATIONS))
-        elif method.check_every == 1:
-            # Newton steps (lam = 0) that do not reduce the gap are rounding.
-            rules.append(solvers.no_progress(coupling.MOST_IDLE_STEPS))
-        return rules
+        return coupling.stop_rules(method, self.tol, self.max_iter)
 
     def _suggest(self, bound: base.Fit, n: int) -> list[base.Settings]:
         largest = 10.0 * (self._problem(bound).lam_max or 1.0)
@@ -145,8 +131,7 @@ class MTRL(RegressionTasks, _MTRL):
     solver : {"fista", "alternating"}, default="fista"
         "fista" solves for the coefficients alone and reaches the optimum.
         "alternating" is the published algorithm, with at most 200 iterations; it can
-        stop above the optimum where Ω becomes singular, and needs squared loss and at
-        most 6000 rows or coefficients.
+        stop above the optimum where Ω becomes singular, and needs squared loss.
     fit_intercept, task_weight, standardize, tol, max_iter, task
         See :class:`DMTL`.
 
@@ -172,17 +157,10 @@ class MTRL(RegressionTasks, _MTRL):
 
 @dataclass(eq=False, repr=False)
 class MTRLClassifier(ClassificationTasks, _MTRL):
-    """Task relationship learning for two classes in every task.
+    """Task relationship learning, for two classes per task.
 
-    As :class:`MTRL`, with the logistic loss Σ w log(1 + exp(−y (x w_i + b_i))) on
-    classes coded −1 and +1, or the squared loss on these codes.
-
-    Parameters
-    ----------
-    lam, ridge, solver, fit_intercept, task_weight, standardize, tol, max_iter, task
-        See :class:`MTRL`.
-    loss : {"logistic", "squared"}, default="logistic"
-        Loss on classes coded −1 and +1.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`MTRL`.
     """
 
     _: KW_ONLY

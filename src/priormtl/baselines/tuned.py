@@ -1,17 +1,14 @@
 """Compared methods by name, and their settings chosen by cross-validation.
 
 ``BASELINES`` lists the methods in the order of the paper's columns, ``REFERENCES``
-simpler ones that show what learning tasks together is worth. ``TunedRegressor`` and
-``TunedClassifier`` fit every candidate setting on every fold, as our own searches do,
-and refit the best one on all rows.
+simpler ones. ``TunedRegressor`` and ``TunedClassifier`` fit every candidate setting on
+every fold, as our own searches do, and refit the best one on all rows.
 """
 
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from copy import copy
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from itertools import groupby
 from time import perf_counter
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,7 +20,7 @@ from threadpoolctl import threadpool_limits
 from priormtl import selection
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.baselines import ridge
-from priormtl.baselines.base import Baseline, Settings, TaskModel, to_user_units
+from priormtl.baselines.base import Baseline, Settings, TaskModel
 from priormtl.baselines.clmt import CLMT, CLMTClassifier
 from priormtl.baselines.fedem import FedEM, FedEMClassifier
 from priormtl.baselines.mkmtl import MKMTL, MKMTLClassifier
@@ -43,7 +40,6 @@ from priormtl.estimators import (
     show_progress,
     unchanged_on_error,
 )
-from priormtl.estimators.splitting import bind_scorer
 from priormtl.exceptions import unknown_name
 
 # In the order of the paper's columns; for numbers, and for two classes per task.
@@ -100,19 +96,15 @@ def group_paths(
 
     Returns the method and, by position in ``settings``, the strengths of each path.
     """
-    name = method.followed
-    own = method.get_params(deep=False)[name]
-
-    def others(place: int) -> dict[str, object]:
-        return {key: value for key, value in settings[place].items() if key != name}
-
-    return [
-        (
-            clone(method).set_params(**outer),
-            {k: settings[k].get(name, own) for k in places},
-        )
-        for outer, places in groupby(range(len(settings)), key=others)
-    ]
+    name, own = method.followed, method.get_params(deep=False)[method.followed]
+    paths: list[tuple[Baseline, dict[int, float]]] = []
+    last: Settings | None = None
+    for place, setting in enumerate(settings):
+        others = {key: value for key, value in setting.items() if key != name}
+        if others != last:
+            paths.append((clone(method).set_params(**others), {}))
+        paths[-1][1][place], last = setting.get(name, own), others
+    return paths
 
 
 def search_settings(
@@ -126,29 +118,25 @@ def search_settings(
 ) -> selection.SearchResult:
     """Score every setting on every fold; ``advance`` is called after each path.
 
-    Fits along a path use warm starts. With ``bind_once`` the data of a fold are bound
-    once for all paths. This is valid for the settings that a method suggests; others
-    may change how data are scaled, weighted or bound.
+    With ``bind_once`` the data of a fold are bound once for all paths, which is valid
+    for the settings that a method suggests: others may change how data are bound.
     """
     paths = group_paths(method, settings)
 
     def run(fold: Fold) -> tuple[Array, int]:
-        begin = perf_counter()
-        data, prepared, bound, shared = fold.train(), None, None, 0.0
+        data, prepared, bound = fold.train(), None, None
         columns, unsolved = np.empty((3, len(settings))), 0
         for tried, strengths in paths:
+            begin = perf_counter()
             if prepared is None or not bind_once:
                 prepared = tried._prepare(data)
                 bound = tried._bind(prepared.data)
-                users = len(settings if bind_once else strengths)
-                shared = (perf_counter() - begin) / users
-            begin = perf_counter()
             outcomes = tried._follow(bound, list(strengths.values()))
             for place, outcome in zip(strengths, outcomes, strict=True):
                 fitted = perf_counter()
-                score = fold.score(to_user_units(outcome.model, prepared.scale))
+                score = fold.score(outcome.model.in_user_units(prepared.scale))
                 end = perf_counter()
-                columns[:, place] = score, fitted - begin + shared, end - fitted
+                columns[:, place] = score, fitted - begin, end - fitted
                 unsolved += outcome.shortfall is not None
                 begin = end
             advance()
@@ -184,7 +172,6 @@ class _Tuned(MultiTaskEstimator):
     _: KW_ONLY
     n_settings: int = DEFAULT_SETTINGS
     cv: object = DEFAULT_FOLDS
-    scoring: object = None
     n_jobs: int | None = None
     task: object = None
 
@@ -199,16 +186,8 @@ class _Tuned(MultiTaskEstimator):
     ) -> Self:
         """Choose settings by cross-validation, then fit all rows with them.
 
-        Parameters
-        ----------
-        X, y, task, sample_weight
-            See :meth:`MultiTaskRegressor.fit`.
-        groups : (n,) labels, optional
-            Groups for a splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
-
-        Returns
-        -------
-        self
+        Arguments are those of :meth:`MultiTaskRegressor.fit`, and ``groups`` (n,) for a
+        splitter given as ``cv``, such as ``LeaveOneGroupOut()``.
         """
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
@@ -221,11 +200,9 @@ class _Tuned(MultiTaskEstimator):
         self, table: Table, data: TaskData, splits: list[selection.Split]
     ) -> None:
         plain = self._plain()
-        prepared = plain._prepare(data)
-        bound = plain._bind(prepared.data)
         if self.settings is None:
             count = check_count("n_settings", self.n_settings)
-            settings = plain._suggest(bound, count)
+            settings = plain._suggest(plain._bind(plain._prepare(data).data), count)
         else:
             settings = [dict(part) for part in self.settings]
         if not settings:
@@ -247,12 +224,8 @@ class _Tuned(MultiTaskEstimator):
             settings, found.scores, found.fit_seconds, found.score_seconds
         )
         model = plain.set_params(**self.best_params_)
-        if self.settings is not None:
-            # The best one may scale, weight or bind the data in another way.
-            prepared = model._prepare(data)
-            bound = model._bind(prepared.data)
         self._pass_on(model, table)
-        model._fit_bound(bound, prepared)
+        model._fit_tasks(data)
         self.estimator_, self.tasks_ = model, model.tasks_
         for name in ("coef_", "intercept_", "dual_gap_", "residual_"):
             self.__dict__.pop(name, None)
@@ -279,16 +252,23 @@ class _Tuned(MultiTaskEstimator):
         table: Table,
         splits: list[selection.Split],
     ) -> selection.SearchResult:
-        def train(split: selection.Split, number: int) -> TaskData:
-            data = selection.take_training(table, split, number)
-            self._check_training(data, number)
-            return data
+        def make_fold(split: selection.Split, number: int) -> Fold:
+            def train() -> TaskData:
+                data = selection.take_training(table, split, number)
+                # Free intercepts of logistic loss have no optimum without a class.
+                if plain.loss == "logistic" and plain.fit_intercept:
+                    refuse_lone_classes(data, number)
+                return data
+
+            test = selection.take_test(table, split, number)
+            places = selection.task_places(test.tasks, table.tasks)
+            kind = selection.MeanAuc if self._classifies else selection.RowError
+            data = test.to_tasks()
+            score = kind(data, places).of
+            return Fold(train, lambda model: score(score_samples(model, data, places)))
 
         jobs = check_jobs(self.n_jobs)
-        folds = [
-            Fold(partial(train, split, k), self._make_score(table, split, k))
-            for k, split in enumerate(splits)
-        ]
+        folds = [make_fold(split, k) for k, split in enumerate(splits)]
         name = f"{type(plain).__name__}, {len(splits)} splits"
         total = len(folds) * len(group_paths(plain, settings))
         # One BLAS thread for any number of jobs: equal bits, and no threads of threads.
@@ -305,43 +285,15 @@ class _Tuned(MultiTaskEstimator):
                 advance=advance,
             )
 
-    def _make_score(
-        self, table: Table, split: selection.Split, number: int
-    ) -> Callable[[TaskModel], float]:
-        """Score of models on the held-out rows of a split."""
-        test = selection.take_test(table, split, number)
-        places = selection.task_places(test.tasks, table.tasks)
-        if self.scoring is None:
-            data = test.to_tasks()
-            kind = selection.MeanAuc if self._classifies else selection.RowError
-            score = kind(data, places).of
-            return lambda model: score(score_samples(model, data, places))
-        shell = self._plain()
-        self._pass_on(shell, test)
-        shell.__dict__.pop("feature_names_in_", None)
-        targets = self._held_out_targets(test, places)
-        bound = bind_scorer(self.scoring, shell, test, table.tasks, targets)
-
-        def ask_scorer(model: TaskModel) -> float:
-            fitted = copy(bound.model)  # other threads score other models
-            fitted._model = model
-            return float(bound.scorer(fitted, bound.X, bound.y))
-
-        return ask_scorer
-
-    def _held_out_targets(self, test: Table, places: Index) -> np.ndarray:
-        """Targets as scorers of scikit-learn expect them."""
-        return test.y
-
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if nothing can be learned from the training rows of a split."""
-
     def _pass_on(self, model: Baseline, table: Table) -> None:
         """Set on a plain method what reading the table has set here."""
         model.n_features_in_ = self.n_features_in_
         if "feature_names_in_" in vars(self):
             model.feature_names_in_ = self.feature_names_in_
         model._targets_are_columns = table.codes is None
+        if isinstance(self, ClassificationTasks):
+            assert isinstance(model, ClassificationTasks)
+            model._set_classes(self._classes)
 
     def _fit_tasks(self, data: TaskData | TaskStatistics) -> None:
         raise TypeError(f"{type(self).__name__} needs rows: call fit.")
@@ -354,7 +306,7 @@ class TunedRegressor(RegressionTasks, _Tuned):
     """A compared method for regression, its settings chosen by cross-validation.
 
     Folds and scores are those of :class:`MultiTaskRegressorCV`, so that results can be
-    compared.
+    compared: the negative weighted mean squared error over all held-out rows.
 
     Parameters
     ----------
@@ -366,8 +318,6 @@ class TunedRegressor(RegressionTasks, _Tuned):
         Maximum number of settings that the method proposes.
     cv, n_jobs
         See :class:`MultiTaskRegressorCV`.
-    scoring : None, name or callable
-        None: negative weighted mean squared error over all held-out rows.
     task : str or int, optional
         Column of X that holds the task.
 
@@ -398,23 +348,9 @@ class TunedRegressor(RegressionTasks, _Tuned):
 class TunedClassifier(ClassificationTasks, _Tuned):
     """A compared method for two classes per task, tuned by cross-validation.
 
-    Parameters
-    ----------
-    method : name, or classifier of ``priormtl.baselines``, default="clmt"
-        Method to tune. Parameters that are not tuned keep their values.
-    scoring : None, name or callable
-        None: area under the ROC curve, averaged over the tasks with both classes in
-        the held-out rows.
-    settings, n_settings, cv, n_jobs, task
-        See :class:`TunedRegressor`.
-
-    Attributes
-    ----------
-    classes_
-        See :class:`MultiTaskClassifier`.
-    estimator_, best_params_, best_score_, best_index_, cv_results_, n_splits_, coef_, \
-intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
-        See :class:`TunedRegressor`.
+    Scores are areas under the ROC curve, averaged over the tasks with both classes in
+    the held-out rows. Parameters and attributes are those of :class:`TunedRegressor`,
+    and ``classes_`` as in :class:`MultiTaskClassifier`.
     """
 
     _classifies = True
@@ -429,32 +365,9 @@ intercept_, dual_gap_, residual_, tasks_, n_features_in_, feature_names_in_
         """Whether the method fits intercepts."""
         return self._plain().fit_intercept
 
-    def _pass_on(self, model: Baseline, table: Table) -> None:
-        super()._pass_on(model, table)
-        assert isinstance(model, ClassificationTasks)
-        model._set_classes(self._classes)
-
-    def _held_out_targets(self, test: Table, places: Index) -> np.ndarray:
-        codes = places if test.codes is None else places[test.codes]
-        return self._classes[codes, (test.y > 0).astype(np.intp)]
-
-    def _check_training(self, train: TaskData, number: int) -> None:
-        """Fail if free intercepts of logistic loss have no finite optimum."""
-        if self.loss == "logistic" and self.fit_intercept:
-            refuse_lone_classes(train, number)
-
 
 def tuned(
-    name: str,
-    *,
-    classify: bool = False,
-    settings: Sequence[Settings] | None = None,
-    n_settings: int = DEFAULT_SETTINGS,
-    cv: object = DEFAULT_FOLDS,
-    scoring: object = None,
-    n_jobs: int | None = None,
-    task: object = None,
-    **fixed: Any,
+    name: str, *, classify: bool = False, task: object = None, **settings: Any
 ) -> TunedRegressor | TunedClassifier:
     """A compared method by name, its settings chosen by cross-validation.
 
@@ -464,10 +377,11 @@ def tuned(
         A name in ``BASELINES`` or ``REFERENCES``, in any case.
     classify : bool, default=False
         Whether targets are two classes per task instead of numbers.
-    settings, n_settings, cv, scoring, n_jobs, task
-        See :class:`TunedRegressor`.
-    **fixed
-        Parameters of the method that are not tuned.
+    task : str or int, optional
+        Column of X that holds the task.
+    **settings
+        ``settings``, ``n_settings``, ``cv`` and ``n_jobs`` of :class:`TunedRegressor`,
+        and parameters of the method that are not tuned.
 
     Examples
     --------
@@ -476,12 +390,7 @@ def tuned(
     TunedRegressor(method=CLMT(standardize=True), n_settings=10)
     """
     kind = TunedClassifier if classify else TunedRegressor
-    return kind(
-        find_baseline(name, classify=classify)(**fixed),
-        settings,
-        n_settings=n_settings,
-        cv=cv,
-        scoring=scoring,
-        n_jobs=n_jobs,
-        task=task,
-    )
+    of_search = ("settings", "n_settings", "cv", "n_jobs")
+    search = {key: settings.pop(key) for key in of_search if key in settings}
+    method = find_baseline(name, classify=classify)(**settings)
+    return kind(method, task=task, **search)

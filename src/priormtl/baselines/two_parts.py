@@ -10,21 +10,19 @@ afterwards.
 J. Chen, J. Zhou, J. Ye: Integrating Low-Rank and Group-Sparse Structures for Robust
 Multi-Task Learning. KDD 2011. The problem is solved for both blocks [L, S] at once
 (``losses.SumFit``, ``penalties.Robust``), except where one of them must be zero,
-because ‖S‖_* ≤ Σ‖s_i‖ ≤ √m ‖S‖_*. With ``losses.OutlierFit``, which minimises over S
-inside the loss, the solutions are the same, but small problems take longer.
+because ‖S‖_* ≤ Σ‖s_i‖ ≤ √m ‖S‖_*.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
-from numbers import Real
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from priormtl._arrays import Array
 from priormtl.baselines import base
-from priormtl.checks import check_strength
+from priormtl.checks import check_positive, check_strength
 from priormtl.estimators import ClassificationTasks, RegressionTasks
 from priormtl.losses import SumFit
 from priormtl.penalties import Columns, Dirty, Nuclear, Penalty, Robust, halve
@@ -59,7 +57,9 @@ class _TwoParts(base.Baseline):
     def _follow(
         self, bound: base.Fit, strengths: Sequence[float]
     ) -> Iterator[base.Outcome]:
-        ratio = check_ratio(self.ratio, bound.shape[1] ** self.form.powers[0])
+        ratio = bound.shape[1] ** self.form.powers[0]
+        if self.ratio is not None:
+            ratio = check_positive("ratio", self.ratio)
         problem, unit = self.form.pose(bound, ratio)
         lams = [check_strength("lam", value) * unit for value in strengths]
         rules = partial(base.stop_rules, tol=self.tol, most=self.max_iter)
@@ -73,15 +73,6 @@ class _TwoParts(base.Baseline):
         ratios = np.power(float(bound.shape[1]), self.form.powers)
         gradient = bound.evaluate(np.zeros(bound.shape)).gradient
         return cross_ratios(ratios, lambda ratio: self.form.largest(ratio, gradient), n)
-
-
-def check_ratio(value: object, default: float) -> float:
-    if value is None:
-        return default
-    ratio = float(value) if isinstance(value, Real) else float("nan")
-    if np.isfinite(ratio) and ratio > 0 and not isinstance(value, bool):
-        return ratio
-    raise ValueError(f"ratio must be a positive finite number or None: got {value!r}.")
 
 
 def cross_ratios(
@@ -180,14 +171,10 @@ class DMTL(RegressionTasks, _TwoParts):
 
 @dataclass(eq=False, repr=False)
 class DMTLClassifier(ClassificationTasks, _TwoParts):
-    """Dirty model for two classes in every task.
+    """Dirty model, for two classes per task.
 
-    Parameters
-    ----------
-    loss : {"logistic", "squared"}, default="logistic"
-        Loss on classes coded −1 and +1.
-    lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
-        See :class:`DMTL`, which also lists the fitted attributes.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`DMTL`.
     """
 
     form = DIRTY
@@ -266,14 +253,10 @@ class RMTL(RegressionTasks, _TwoParts):
 
 @dataclass(eq=False, repr=False)
 class RMTLClassifier(ClassificationTasks, _TwoParts):
-    """Robust multi-task learning for two classes in every task.
+    """Robust multi-task learning, for two classes per task.
 
-    Parameters
-    ----------
-    loss : {"logistic", "squared"}, default="logistic"
-        Loss on classes coded −1 and +1.
-    lam, ratio, fit_intercept, task_weight, standardize, tol, max_iter, task
-        See :class:`RMTL`, which also lists the fitted attributes.
+    ``loss`` on classes coded −1 and +1 is "logistic", the default, or "squared"; other
+    parameters and attributes are those of :class:`RMTL`.
     """
 
     form = ROBUST

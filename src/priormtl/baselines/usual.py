@@ -6,20 +6,16 @@ category or a random effect:
 ``ridge-dummies``
     Ridge regression on standardised features and one dummy per task, the strength by
     generalised cross-validation. Classes, counts and amounts: logistic, Poisson and
-    gamma regression of scikit-learn on the same features, the strength by five inner
-    folds.
+    gamma regression of scikit-learn, the strength by five inner folds.
 ``mixed-model``, ``mixed-slopes``
     Linear mixed model by REML (statsmodels ``MixedLM``): random intercepts, and also
     independent random slopes of up to ten features that vary within tasks. Two classes
     and counts: random intercepts by the Laplace approximation, as lme4 does, since
     statsmodels has a variational one without offsets only.
-``lightgbm``
-    Gradient boosting of the matching loss with the task as a category. Inner folds
+``lightgbm``, ``gpboost``
+    Gradient boosting of the matching loss, with the task as a category (inner folds
     choose among five settings, two of them for small tasks, without which boosting
-    ignores the task.
-``gpboost``
-    Gradient boosting with a random intercept per task; the number of trees by inner
-    folds.
+    ignores the task), or with a random intercept per task.
 ``last-value``
     The last target of the task, where a column gives the time of rows. Inner folds of
     the other methods then go forward in time.
@@ -183,8 +179,6 @@ def deviance(
 
 # Ridge regression with dummies.
 
-RIDGES = np.geomspace(1e-4, 1e4, 17)
-
 
 def fit_ridge_dummies(rows: Rows) -> Predict:
     from sklearn.linear_model import (  # noqa: PLC0415
@@ -206,7 +200,9 @@ def fit_ridge_dummies(rows: Rows) -> Predict:
     extend = partial(_add_dummies, mean, scale, rows.n_tasks)
     Z = extend(rows.X, rows.codes)
     if not rows.n_classes and rows.family is None:
-        model = RidgeCV(RIDGES).fit(Z, rows.y, sample_weight=rows.weight)
+        model = RidgeCV(np.geomspace(1e-4, 1e4, 17)).fit(
+            Z, rows.y, sample_weight=rows.weight
+        )
         return Extended(model, extend)
     # The others minimise C · loss + ½‖w‖², or mean loss + alpha/2 ‖w‖².
     y, weight, family, unit = rows.y, rows.weights, rows.family, 1.0
@@ -244,21 +240,23 @@ def fit_last_value(rows: Rows) -> Predict:
         raise ValueError("last-value needs the column of time: pass time.")
     ends = np.full(rows.n_tasks, -np.inf)
     np.maximum.at(ends, rows.codes, rows.time)
-    last = rows.time == ends[rows.codes]
-    weight = rows.weights
-    counts = np.bincount(rows.codes[last], weight[last], rows.n_tasks)
-    means = [
-        np.bincount(rows.codes[last], (weight * y)[last], rows.n_tasks) / counts
-        for y in _target_columns(rows)
-    ]
-    return partial(_look_up, np.column_stack(means))
+    last = np.flatnonzero(rows.time == ends[rows.codes])
+    weight = rows.weights[last, np.newaxis]
+    sums = _sum_by_task(rows, last, weight * _targets(rows)[last])
+    return partial(_look_up, sums / _sum_by_task(rows, last, weight))
 
 
-def _target_columns(rows: Rows) -> list[Array]:
-    """Targets, or with more than two classes whether a row is of each of them."""
+def _targets(rows: Rows) -> Array:
+    """Targets (n, 1), or with more than two classes whether a row is of each (n, K)."""
     if rows.n_classes <= 2:
-        return [rows.y]
-    return [(rows.y == k).astype(np.float64) for k in range(rows.n_classes)]
+        return rows.y[:, np.newaxis]
+    return (rows.y[:, np.newaxis] == np.arange(rows.n_classes)).astype(np.float64)
+
+
+def _sum_by_task(rows: Rows, part: Index, values: Array) -> Array:
+    """Sums of the values of some rows (n, k) over tasks (m, k)."""
+    codes, m = rows.codes[part], rows.n_tasks
+    return np.column_stack([np.bincount(codes, column, m) for column in values.T])
 
 
 def _look_up(values: Array, X: Array, codes: Index) -> Array:
@@ -451,11 +449,11 @@ def fit_lightgbm(rows: Rows) -> Predict:
     rows = rows.without_offset()
     Z = _add_code(rows.X, rows.codes)
     last = [Z.shape[1] - 1]
-    goal: dict[str, object] = {"objective": "regression"}
+    goal: dict[str, object] = {
+        "objective": "binary" if rows.n_classes else "regression"
+    }
     if rows.family is not None:
         goal = {"objective": rows.family.boosting}
-    if rows.n_classes:
-        goal = {"objective": "binary"}
     if rows.n_classes > 2:
         goal = {"objective": "multiclass", "num_class": rows.n_classes}
     stop = lgb.early_stopping(50, verbose=False)
@@ -466,8 +464,8 @@ def fit_lightgbm(rows: Rows) -> Predict:
 
     splits = _inner_splits(rows, 3)
     scores, rounds = np.zeros(len(SETTINGS)), np.zeros(len(SETTINGS))
-    for k, setting in enumerate(SETTINGS):
-        settings = {**BOOSTING, **goal, **setting}
+    tried = [{**BOOSTING, **goal, **setting} for setting in SETTINGS]
+    for k, settings in enumerate(tried):
         for train, test in splits:
             booster = lgb.train(
                 settings, data(train), 2000, [data(test)], callbacks=[stop]
@@ -476,8 +474,7 @@ def fit_lightgbm(rows: Rows) -> Predict:
             scores[k] += score * len(test)
             rounds[k] += booster.best_iteration / len(splits)
     best = int(np.argmin(scores))
-    settings = {**BOOSTING, **goal, **SETTINGS[best]}
-    booster = lgb.train(settings, data(slice(None)), max(1, round(rounds[best])))
+    booster = lgb.train(tried[best], data(slice(None)), max(1, round(rounds[best])))
     # Boosters predict probabilities by themselves.
     return Extended(booster, _add_code)
 
@@ -501,12 +498,11 @@ def fit_gpboost(rows: Rows) -> Predict:
             group_data=rows.codes, likelihood=likelihood, num_parallel_threads=1
         )
 
-    folds = [tuple(split) for split in _inner_splits(rows, 3)]
     found = gpb.cv(
         settings,
         gpb.Dataset(rows.X, rows.y),
         gp_model=effects(),
-        folds=folds,
+        folds=[tuple(split) for split in _inner_splits(rows, 3)],
         num_boost_round=500,
         early_stopping_rounds=25,
         use_gp_model_for_validation=True,
@@ -526,17 +522,14 @@ def _ask_gpboost(booster: BaseEstimator, X: Array, codes: Index) -> Array:
 
 
 def fit_histograms(rows: Rows) -> Predict:
-    from sklearn.ensemble import (  # noqa: PLC0415
-        HistGradientBoostingClassifier,
-        HistGradientBoostingRegressor,
-    )
+    from sklearn import ensemble  # noqa: PLC0415
 
-    rows, kind = rows.without_offset(), HistGradientBoostingRegressor
+    rows, model = rows.without_offset(), ensemble.HistGradientBoostingRegressor()
     if rows.n_classes:
-        kind = HistGradientBoostingClassifier
-    model: BaseEstimator = kind(max_iter=300, random_state=0)
-    if rows.family is not None:
+        model = ensemble.HistGradientBoostingClassifier()
+    elif rows.family is not None:
         model.set_params(loss=rows.family.boosting)
+    model.set_params(max_iter=300, random_state=0)
     if rows.n_tasks > MOST_CATEGORIES:
         return _fit_encoded(model, rows)
     model.set_params(categorical_features=[rows.X.shape[1]])
@@ -545,17 +538,14 @@ def fit_histograms(rows: Rows) -> Predict:
 
 
 def fit_forest(rows: Rows) -> Predict:
-    from sklearn.ensemble import (  # noqa: PLC0415
-        RandomForestClassifier,
-        RandomForestRegressor,
-    )
+    from sklearn import ensemble  # noqa: PLC0415
 
-    rows, kind = rows.without_offset(), RandomForestRegressor
+    rows, model = rows.without_offset(), ensemble.RandomForestRegressor()
     if rows.n_classes:
-        kind = RandomForestClassifier
-    model = kind(300, min_samples_leaf=5, random_state=0)
-    if rows.family is not None and rows.family.boosting == "poisson":
+        model = ensemble.RandomForestClassifier()
+    elif rows.family is not None and rows.family.boosting == "poisson":
         model.set_params(criterion="poisson")
+    model.set_params(n_estimators=300, min_samples_leaf=5, random_state=0)
     return _fit_encoded(model, rows)
 
 
@@ -564,7 +554,7 @@ def _fit_encoded(model: BaseEstimator, rows: Rows) -> Predict:
 
     In training that mean is of other folds: a row must not see its own target.
     """
-    own = np.empty((len(rows.y), len(_target_columns(rows))))
+    own = np.empty_like(_targets(rows))
     for train, test in _inner_splits(rows, 5):
         own[test] = _task_means(rows, train)[rows.codes[test]]
     y = rows.y.astype(int) if rows.n_classes else rows.y
@@ -575,18 +565,15 @@ def _fit_encoded(model: BaseEstimator, rows: Rows) -> Predict:
 
 def _task_means(rows: Rows, part: Index) -> Array:
     """Mean targets of each task (m, k), shrunken by variances between and within."""
-    codes, m = rows.codes[part], rows.n_tasks
-    counts, columns = np.bincount(codes, minlength=m), []
-    for targets in _target_columns(rows):
-        y = targets[part]
-        means, centre = np.bincount(codes, y, m) / np.maximum(counts, 1), y.mean()
-        seen = int(np.count_nonzero(counts))
-        within = float(np.sum((y - means[codes]) ** 2)) / max(1, len(y) - seen)
-        spread = float(np.sum(counts * (means - centre) ** 2)) / len(y)
-        between = max(spread - within * seen / len(y), 1e-12 * spread)
-        share = counts * between / np.maximum(counts * between + within, 1e-300)
-        columns.append(centre + share * (means - centre))
-    return np.column_stack(columns)
+    codes, y = rows.codes[part], _targets(rows)[part]
+    counts = _sum_by_task(rows, part, np.ones((len(y), 1)))
+    means = _sum_by_task(rows, part, y) / np.maximum(counts, 1.0)
+    centre, seen = y.mean(axis=0), int(np.count_nonzero(counts))
+    within = np.sum((y - means[codes]) ** 2, axis=0) / max(1, len(y) - seen)
+    spread = np.sum(counts * (means - centre) ** 2, axis=0) / len(y)
+    between = np.maximum(spread - within * seen / len(y), 1e-12 * spread)
+    share = counts * between / np.maximum(counts * between + within, 1e-300)
+    return np.asarray(centre + share * (means - centre))
 
 
 def _add_code(X: Array, codes: Index) -> Array:
@@ -614,9 +601,7 @@ class Scope(NamedTuple):
                 if self.most_classes
                 else "not for classes"
             )
-        if n_classes or loss in self.losses:
-            return None
-        return f"not for loss={loss!r}"
+        return None if n_classes or loss in self.losses else f"not for loss={loss!r}"
 
 
 class UsualMethod(NamedTuple):
@@ -627,11 +612,12 @@ class UsualMethod(NamedTuple):
     scope: Scope = Scope()
 
 
-COUNTS = ("squared", "poisson", "negative_binomial")
 USUAL: Mapping[str, UsualMethod] = {
     "ridge-dummies": UsualMethod(fit_ridge_dummies, "sklearn"),
     "mixed-model": UsualMethod(
-        partial(fit_mixed, slopes=False), "statsmodels", Scope(COUNTS, 2)
+        partial(fit_mixed, slopes=False),
+        "statsmodels",
+        Scope(("squared", "poisson", "negative_binomial"), 2),
     ),
     "mixed-slopes": UsualMethod(
         partial(fit_mixed, slopes=True), "statsmodels", Scope(("squared",), 0)
@@ -711,8 +697,7 @@ class UsualRegressor(RegressionTasks, _Usual):
     ----------
     method : str
         "ridge-dummies", "mixed-model", "mixed-slopes", "lightgbm", "gpboost",
-        "hist-gradient-boosting", "random-forest" or "last-value". The mixed models
-        need statsmodels, the boosting methods the package of their name:
+        "hist-gradient-boosting", "random-forest" or "last-value"; some need packages:
         ``priormtl[compare]``. New tasks are predicted without what tasks add.
     task : str or int, optional
         Column of X that holds the tasks.
@@ -770,15 +755,6 @@ class UsualClassifier(ClassificationTasks, _Usual):
 
     There is no "mixed-slopes" for classes, and "mixed-model" and "gpboost" take two of
     them only.
-
-    Examples
-    --------
-    >>> from priormtl.baselines import UsualClassifier
-    >>> from priormtl.datasets import make_related_tasks
-    >>> X, y, task = make_related_tasks(n_tasks=4, n_features=6, random_state=0)
-    >>> model = UsualClassifier("ridge-dummies").fit(X, y > 0, task=task)
-    >>> model.predict_proba(X, task=task).shape
-    (120, 2)
     """
 
     # Scores are log-odds, and tasks of one class are no problem.

@@ -152,26 +152,26 @@ def compare(request: CompareRequest) -> None:
         writer.writeheader()
         writer.writerows(found)
         write_whole(out, text.getvalue().encode())
-    ours = comparison.Ours(
-        by_class,
-        request.settings,
-        1.0,
-        column=schema.task,
-        time=time if split != "tasks" else None,
-        n_classes=count_classes(rows.y),
-        **shared,
-    )
-    compared = {row["method"] for row in found}
-    reasons = comparison.methods_left_out(ours) if wanted == "default" else {}
+    compared, left_out = {row["method"] for row in found}, {}
+    if wanted == "default":
+        left_out = comparison.methods_left_out(
+            request.loss,
+            count_classes(rows.y) if by_class else 0,
+            timed=time is not None and split != "tasks",
+        )
     facts = {
         "rows": len(rows.X),
         "tasks": len(tasks),
         "features": len(rows.design),
         "encoded": list(rows.design.text_sources),
-        "winner": comparison.describe_winner(found),
-        "ours": ours.describe() if comparison.OURS in compared else None,
+        "winner": describe_winner(found),
+        "ours": (
+            "priormtl is what 'priormtl fit' fits by default (tabular_model)."
+            if comparison.OURS in compared
+            else None
+        ),
         "left_out": {
-            name: why for name, why in reasons.items() if name not in compared
+            name: why for name, why in left_out.items() if name not in compared
         },
     }
     if request.as_json:
@@ -228,6 +228,37 @@ def _show(facts: main.Facts, found: Sequence[main.Facts], folds: str) -> None:
         names = ", ".join(f"{name} ({why})" for name, why in reasons.items())
         print_line(f"Left out unless named by --methods: {names}.")
     print_line(facts["winner"])
+
+
+def describe_winner(rows: Sequence[main.Facts]) -> str:
+    """Sentence that names the winner, its margin with an interval, and its cost.
+
+    ``rows`` are those of the frame that ``compare`` returns, in their order.
+    """
+    from priormtl.baselines.comparison import SMALLER_IS_BETTER
+
+    metric = rows[0]["metric"]
+    ranked = [
+        row for row in rows if row["metric"] == metric and not math.isnan(row["mean"])
+    ]
+    if not ranked:
+        return f"No method has a value of {metric}."
+    first, score = ranked[0], f"{metric.replace('_', ' ')} {ranked[0]['mean']:.4g}"
+    if len(ranked) == 1:
+        return f"{first['method']} has {score}, at {first['seconds']:.2g} s a fit."
+    second = ranked[1]
+    margin, reach = abs(second["difference"]), (second["high"] - second["low"]) / 2.0
+    interval, chance = "", ""
+    if not math.isnan(reach):
+        low, high = margin - reach, margin + reach
+        interval = f"(95 % interval {low:.2g} to {high:.2g}) "
+        chance = " The difference may be due to chance." if low <= 0 else ""
+    verb = "below" if metric in SMALLER_IS_BETTER else "above"
+    return (
+        f"{first['method']} predicts best: {score}, {margin:.2g} {interval}{verb} "
+        f"{second['method']}, the next best, at {first['seconds']:.2g} s a fit against "
+        f"{second['seconds']:.2g} s.{chance}"
+    )
 
 
 def _decimals(column: Sequence[main.Facts]) -> int:

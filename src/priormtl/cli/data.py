@@ -27,7 +27,6 @@ FILES = (PATIENTS, NEW, KNOWN)
 TASK, TARGET = "clinic", "after"
 CLINICS, ROWS, NEW_ROWS = 8, 6, 50  # and patients of each to fit and to predict
 DAYS = tuple(f"day{number}" for number in range(1, 7))
-FEATURES = ("age", "weight", "dose", *DAYS)
 STATEMENTS = f"""\
 # What is known beforehand about the measurements in {PATIENTS}.
 

@@ -383,11 +383,6 @@ def _read_letter_mat(path: Path) -> Letters:
 
 # Letter of UCI: printed capitals.
 
-UCI_FEATURES = (
-    *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
-    *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
-)
-
 
 def load_letter_uci(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     """Load the UCI Letter data set: 8 pairs of printed capitals (classification).
@@ -398,7 +393,10 @@ def load_letter_uci(*, data_home: Folder = None, verify: bool = True) -> TaskSet
     arrays = read_arrays(LETTER_UCI, data_home=data_home, verify=verify)
     label = np.char.upper(ALPHABET)[arrays["letter"]]
     pairs = [(a.upper(), b.upper()) for a, b in PAIRS]
-    names = UCI_FEATURES
+    names = (
+        *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
+        *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
+    )
     return _build_pairs(LETTER_UCI, arrays["X"], label, pairs, feature_names=names)
 
 

@@ -14,7 +14,6 @@ from sklearn.model_selection import check_cv
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl.data import Table, TaskStatistics, check_statistics
-from priormtl.estimators.base import MultiTaskEstimator
 from priormtl.estimators.linear import LinearMultiTask
 from priormtl.exceptions import FoldsError
 from priormtl.fitted import Fitted
@@ -116,7 +115,7 @@ class ScorerOnRows:
     """
 
     scorer: Any  # called with model, X, y
-    model: MultiTaskEstimator  # fitted but for coefficients and intercepts
+    model: LinearMultiTask  # fitted but for coefficients and intercepts
     X: Matrix
     y: np.ndarray
 
@@ -128,15 +127,12 @@ class ScorerOnRows:
 
     def _score(self, coef: Array, intercept: Array) -> float:
         # A copy: other threads score other models.
-        model: Any = copy.copy(self.model)
-        if isinstance(model, LinearMultiTask):
-            m, *K, d = model.fitted_.coef.shape
-            if K:  # class after class
-                coef = coef.reshape(*K, m, d).swapaxes(0, 1)
-                intercept = intercept.reshape(*K, m).T
-            model.fitted_ = replace(model.fitted_, coef=coef, intercept=intercept)
-        else:  # a compared method
-            model.coef_, model.intercept_ = coef, intercept
+        model = copy.copy(self.model)
+        m, *K, d = model.fitted_.coef.shape
+        if K:  # class after class
+            coef = coef.reshape(*K, m, d).swapaxes(0, 1)
+            intercept = intercept.reshape(*K, m).T
+        model.fitted_ = replace(model.fitted_, coef=coef, intercept=intercept)
         return float(self.scorer(model, self.X, self.y))
 
 
@@ -150,7 +146,7 @@ def with_task_column(X: Matrix, places: Index) -> Matrix:
 
 def bind_scorer(
     scoring: object,
-    shell: MultiTaskEstimator,
+    shell: LinearMultiTask,
     test: Table,
     tasks: Sequence[Hashable],
     targets: np.ndarray,
@@ -165,13 +161,10 @@ def bind_scorer(
             "are scored by their deviance."
         )
     m, d, labels = len(tasks), int(test.X.shape[1]), np.arange(len(tasks))
-    if isinstance(shell, LinearMultiTask):
-        name, model = type(shell).__name__, shell._model()
-        own = (model.n_classes,) if model.n_classes > 2 else ()
-        zero = np.zeros((m, *own, d)), np.zeros((m, *own))
-        shell.fitted_ = Fitted(name, model, labels, *zero)
-    else:  # a compared method
-        shell.tasks_ = labels
+    name, model = type(shell).__name__, shell._model()
+    own = (model.n_classes,) if model.n_classes > 2 else ()
+    zero = np.zeros((m, *own, d)), np.zeros((m, *own))
+    shell.fitted_ = Fitted(name, model, labels, *zero)
     shell.n_features_in_ = d
     shell._targets_are_columns = test.codes is None
     shell.task = None if test.codes is None else shell.n_features_in_

@@ -9,11 +9,9 @@ from priormtl.plotting.coefficients import plot_coefficients, plot_over_tasks
 from priormtl.plotting.curves import (
     Curve,
     Descent,
-    IntervalStyle,
     plot_convergence,
     plot_curves,
     plot_learning_curve,
-    plot_level,
     plot_roc,
     plot_roc_curves,
 )
@@ -37,7 +35,6 @@ __all__ = [
     "Descent",
     "Figure",
     "FitTrace",
-    "IntervalStyle",
     "choose_styles",
     "new_figure",
     "plot_coefficients",
@@ -45,7 +42,6 @@ __all__ = [
     "plot_curves",
     "plot_effect",
     "plot_learning_curve",
-    "plot_level",
     "plot_over_tasks",
     "plot_path",
     "plot_prior",

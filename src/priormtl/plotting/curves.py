@@ -80,15 +80,6 @@ def plot_curves(
     return ax
 
 
-def plot_level(name: str, value: float, low: float, high: float, *, ax: Axes) -> Axes:
-    """Draw a horizontal reference line with a band from ``low`` to ``high``."""
-    colour = style.REFERENCE_STYLE.colour
-    with style.styled():
-        ax.axhspan(low, high, color=colour, alpha=0.12, linewidth=0)
-        ax.axhline(value, color=colour, linewidth=1.2, linestyle="--", label=name)
-    return ax
-
-
 # Learning curves.
 
 

@@ -267,7 +267,6 @@ def _list_tables(measurements: Measurements, *, regression: bool) -> Sequence[Ta
         for name in _with_reference(measurements)
         if (MAIN_METRICS[name] != "auc") == regression
     ]
-    shown += [tables.difference_table(measurements, name) for name in datasets]
     return [*shown, tables.count_table(measurements, datasets)] if datasets else shown
 
 

@@ -263,29 +263,6 @@ def _differences_note(label: str, what: str = "method") -> str:
     )
 
 
-def difference_table(
-    measurements: Measurements, dataset: str, reference: str = REFERENCE
-) -> Table:
-    """Every method of a data set against the reference, with wins and losses."""
-    regression = MAIN_METRICS[dataset] != "auc"
-    metrics = ["ve_pooled", "ve_tasks"] if regression else ["auc"]
-    columns = [(dataset, metric) for metric in metrics]
-    grid = _difference_grid(measurements, columns, reference)
-    pairs = zip(*grid.values(), strict=True)
-    counts = [_count(cell.verdict for cell in cells) for cells in pairs]
-    notes = [_differences_note(measurements.label(reference)), *_definitions(columns)]
-    return measured_table(
-        f"{DATASETS[dataset]}: difference against “{measurements.label(reference)}”",
-        ("Method", *(METRICS[metric].title for metric in metrics)),
-        [
-            *((measurements.label(method), cells) for method, cells in grid.items()),
-            ("better / even / worse", counts or [_count([])] * len(columns)),
-        ],
-        [*notes, NOTES["complement"]] if regression else notes,
-        _runs(measurements, columns[:1], grid),
-    )
-
-
 def count_table(
     measurements: Measurements, datasets: Sequence[str], reference: str = REFERENCE
 ) -> Table:
