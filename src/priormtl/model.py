@@ -331,7 +331,7 @@ class Model:
         """
         levels, rows = data.crossed, data
         assert levels is not None
-        if self.loss == "squared":
+        if self.family is None:
             rows = centre_samples(rows)
         rows = _standardise(rows, *units)
         mixed, tasks = self._as_mixed(data.tasks), data.tasks
