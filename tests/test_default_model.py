@@ -1,11 +1,16 @@
 """Ordinary tables that the default model must answer, or refuse in a sentence."""
 
+import warnings
+from functools import partial
+
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from priormtl import (
+    MultiTaskClassifier,
     MultiTaskClassifierCV,
     MultiTaskRegressor,
     MultiTaskRegressorCV,
@@ -208,18 +213,80 @@ def test_messages_of_the_command_name_its_options():
     assert in_options("such as task='state'; or") == "such as --task state; or"
 
 
+ONE_ROW = pd.DataFrame({"x": [1.5], "c": ["u"], "t": ["a"]})
+ONE_ROW_MODELS = {
+    "fixed": MultiTaskRegressor(task="t"),
+    "searched": MultiTaskRegressorCV(task="t"),
+    "table": tabular_model("regressor", task="t"),
+    "linear": tabular_model("regressor", task="t", trees="none", crossed="c"),
+    "gamma": tabular_model("regressor", task="t", loss="gamma"),
+    "counts": MultiTaskRegressorCV(loss="negative_binomial", task="t"),
+    "later": tabular_model("regressor", task="t", time="x"),
+}
+
+
+@pytest.mark.parametrize("name", ONE_ROW_MODELS)
+def test_one_row_is_its_mean(name, tmp_path):
+    model = clone(ONE_ROW_MODELS[name])
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(ONE_ROW, [3.0])
+    words = [str(one.message) for one in caught]
+    told = "no rows can be held out (n_samples=1)"
+    assert [text[: len(told)] for text in words] == [told] * (name != "fixed")
+    assert model.predict(ONE_ROW) == pytest.approx(3.0)
+    assert model.dual_gap_ < 1e-9
+    if name != "fixed":
+        with pytest.raises(ValueError, match="rows enough to hold some of them out"):
+            model.predict_interval(ONE_ROW)
+    save(model, tmp_path / "a.model")
+    assert load(tmp_path / "a.model").predict(ONE_ROW) == pytest.approx(3.0)
+    assert "1 task" in str(model.summary())
+    report(model, X=ONE_ROW, y=[3.0]).save(tmp_path / "report.html")
+
+
+def test_rows_that_are_not_held_out_when_folds_are_asked_for_are_an_error():
+    X, y = np.ones((1, 1)), [3.0]
+    with pytest.raises(ValueError, match="X must have two rows at least"):
+        MultiTaskRegressorCV(cv=3).fit(X, y)
+
+
+def test_as_many_classes_as_rows_are_fitted():
+    table = pd.DataFrame({"x": [0.0, 1.0, 4.0], "t": ["a", "b", "c"]})
+    model = tabular_model("classifier", task="t")
+    with pytest.warns(UserWarning, match="no rows can be held out"):
+        model.fit(table, ["u", "v", "w"])
+    assert model.predict_proba(table).sum(axis=1) == pytest.approx(1.0)
+    assert list(model.predict(table)) == ["u", "v", "w"]
+
+
 @pytest.mark.parametrize(
-    ("kind", "y", "match"),
+    "build",
     [
-        ("regressor", [2.0], "X must have two rows at least"),
-        ("classifier", ["u"] * 30, r"y must have two classes: got \['u'\] in all rows"),
+        MultiTaskClassifier,
+        MultiTaskClassifierCV,
+        partial(tabular_model, "classifier"),
+        partial(tabular_model, "classifier", trees="none", crossed="c"),
     ],
 )
-def test_tables_that_say_nothing_are_refused_in_a_sentence(kind, y, match):
-    n = len(y)
-    table = pd.DataFrame({"x": np.arange(n) % 7 * 0.5, "t": (["a", "b", "c"] * n)[:n]})
-    with pytest.raises(ValueError, match=match):
-        tabular_model(kind, task="t").fit(table, np.array(y))
+def test_one_class_is_certain(build, tmp_path):
+    table, _ = grouped()
+    table["c"] = np.array(["u", "v", "w"])[np.arange(len(table)) % 3]
+    y = np.full(len(table), "yes")
+    model = build(task="t")
+    with pytest.warns(UserWarning, match=r"got \['yes'\] in all rows"):
+        model.fit(table, y)
+    assert list(model.classes_) == ["yes"]
+    assert not model.coef_.any()
+    save(model, tmp_path / "a.model")
+    for one in (model, load(tmp_path / "a.model")):
+        assert np.array_equal(one.predict(table), y)
+        assert np.array_equal(one.predict_proba(table), np.ones((len(y), 1)))
+    assert model.score(table, y) == 1.0
+    assert "12 tasks" in str(model.summary())
+    report(model, X=table, y=y).save(tmp_path / "report.html")
+    with pytest.raises(ValueError, match="known to the model: got 7"):
+        report(model, X=table, y=np.full(len(y), 7))
 
 
 def test_a_task_may_show_one_class():
@@ -249,11 +316,12 @@ def test_an_interrupted_fit_is_no_fit(monkeypatch):
 
 
 @pytest.mark.parametrize(("n", "m"), [(2, 1), (2, 2), (3, 2), (4, 3)])
-def test_tables_of_a_few_rows_are_fitted(n, m):
+@pytest.mark.parametrize("loss", ["squared", "gamma"])
+def test_tables_of_a_few_rows_are_fitted(n, m, loss):
     rng = np.random.default_rng(n)
     table = pd.DataFrame({"x": rng.normal(size=n), "task": np.arange(n) % m})
-    y = rng.normal(size=n)
-    model = tabular_model("regressor", task="task").fit(table, y)
+    y = np.exp(rng.normal(size=n))
+    model = tabular_model("regressor", task="task", loss=loss).fit(table, y)
     ends = model.predict_interval(table)
     assert np.all(ends[:, 0] <= ends[:, 1])
     assert np.all(np.isfinite(model.predict(table)))

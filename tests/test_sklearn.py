@@ -64,6 +64,7 @@ def list_wrong_checks(estimator):
     return wrong
 
 
+@pytest.mark.filterwarnings("ignore:y should have two classes")
 @parametrize_with_checks(
     [
         MultiTaskRegressor(),
@@ -79,6 +80,7 @@ def test_scikit_learn_checks(estimator, check):
 
 
 @pytest.mark.slow  # they share what reads tables with those above
+@pytest.mark.filterwarnings("ignore:y should have two classes")
 @parametrize_with_checks(
     [
         MultiTaskRegressor(penalty="nuclear", fit_intercept="tied"),

@@ -134,7 +134,10 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
         for term, effects in _crossed_effects(model):
             score = graph.add("Add", score, graph.read_levels(term, effects))
     shape: Shape = ["n", len(coef)] if by_column else ["n"]
-    if coef.ndim == 3:
+    if isinstance(model, ClassificationTasks) and model._n_classes == 1:
+        score = graph.add("Unsqueeze", score, graph.constant(np.array([1])))
+        graph.choose_class(score, model._classes[0])
+    elif coef.ndim == 3:
         graph.choose_class(score, model._classes[0])
     elif isinstance(model, ClassificationTasks):
         # Unseen tasks have the classes of those averaged.
@@ -423,7 +426,7 @@ class _Graph:
         self.publish("probability", joined, self.kind, ["n", 2])
 
     def choose_class(self, score: str, classes: np.ndarray) -> None:
-        """Publish labels, scores and probabilities (n, K) of more than two classes."""
+        """Publish labels, scores and probabilities (n, K) of one class or of K > 2."""
         flat = classes.astype(object) if classes.dtype.kind == "U" else classes
         best = self.add("ArgMax", score, axis=1, keepdims=0)
         label = self.add("Gather", self.constant(flat), best)

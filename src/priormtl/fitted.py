@@ -220,11 +220,12 @@ class Fitted:
             return self
         assert self.classes is not None
         m, K, d = self.coef.shape
-        tasks = [
-            f"{task}: {one}"
+        names = {
+            task: [f"{task}: {one}" for one in classes]
             for task, classes in zip(self.labels, self.classes, strict=True)
-            for one in classes
-        ]
+        }
+        tasks = [name for own in names.values() for name in own]
+        prior = self.feature_prior
         own = np.empty((m * K, 2), dtype=object)
         own[:, 0], own[:, 1] = "others", self.classes.ravel()
         weight = self.task_weight
@@ -234,6 +235,7 @@ class Fitted:
             coef=self.coef.reshape(m * K, d),
             intercept=self.intercept.ravel(),
             classes=own,
+            feature_prior=None if prior is None else prior.divided(names),
             task_weight=None if weight is None else np.repeat(weight, K),
         )
 

@@ -352,7 +352,7 @@ class Model:
         """
         levels = data.crossed
         assert levels is not None
-        rows: Source = centre_samples(data) if self.loss == "squared" else data
+        rows: Source = centre_samples(data) if self.family is None else data
         rows = _standardise(rows, *units)
         mixed, tasks = self._as_mixed(data.tasks), data.tasks
         together = mixed is self

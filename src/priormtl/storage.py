@@ -125,7 +125,7 @@ def load(path: str | os.PathLike[str]) -> BaseEstimator:
         if issubclass(build, ClassificationTasks) != fitted.is_classifier:
             raise ValueError("wrong classes")
         searches = issubclass(build, MultiTaskRegressorCV | MultiTaskClassifierCV)
-        if searches != (fitted.search is not None):
+        if fitted.search is not None and not searches:
             raise ValueError("wrong search")
         linear = build(**_read_params(build, settings["params"]))
         linear._adopt(replace(fitted, trees=None))

@@ -11,8 +11,10 @@ from priormtl import (
     FeaturePrior,
     MultiTaskClassifier,
     load,
+    report,
     save,
 )
+from priormtl.plotting import plot_prior
 
 X, Y = load_iris(return_X_y=True)
 NAMES = np.array(["setosa", "versicolor", "virginica"])[Y]
@@ -87,6 +89,14 @@ def test_saved_models_summaries_and_unseen_tasks(tmp_path):
     warm = MultiTaskClassifier(1.0, task_prior="mean", warm_start=True)
     warm.fit(X, Y, task=TASK).fit(X, Y, task=TASK)
     assert warm.n_iter_ == 0
+
+
+def test_values_known_by_task_are_shown_for_every_class():
+    known = FeaturePrior.near({1: {0: 2.0, 1: -1.0}})
+    model = fit(feature_prior=known)
+    assert "0: setosa" in str(model.summary())
+    assert plot_prior(model).get_title() == "1 relation of 1 feature"
+    assert "virginica" in report(model).to_json()
 
 
 def test_tasks_may_lack_a_class_where_intercepts_are_tied():

@@ -763,6 +763,8 @@ class UsualClassifier(ClassificationTasks, _Usual):
     _takes_several = True
 
     def _describe(self, rows: Rows) -> Rows:
+        if self._n_classes == 1:
+            raise ValueError("y must have two classes or more: got one in all rows.")
         y = np.maximum(rows.y, 0.0)  # two classes are −1 and +1
         return rows._replace(y=y, n_classes=self._n_classes)
 

@@ -265,17 +265,15 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
 
 
 def check_classes(data: str, target: str, labels: Iterable[object]) -> None:
-    """Fail if all rows have the same class, or if values are hardly classes."""
-    classes, most = (
-        list(dict.fromkeys(labels)),
-        50,
-    )  # each has coefficients in all tasks
-    if not 2 <= len(classes) <= most:
+    """Fail if values are hardly classes."""
+    classes = list(dict.fromkeys(labels))
+    most = 50  # each has coefficients in all tasks
+    if len(classes) > most:
         few = ", ".join(repr(value) for value in classes[:3])
         raise ValueError(
-            f"{data}: column {target!r} must hold 2 to {most} classes for --classify: "
-            f"got {len(classes):,}, such as {few}. Omit --classify or choose another "
-            "target."
+            f"{data}: column {target!r} must hold at most {most} classes for "
+            f"--classify: got {len(classes):,}, such as {few}. Omit --classify or "
+            "choose another target."
         )
 
 

@@ -289,7 +289,7 @@ class Predictor(NamedTuple):
         if self.features is None:
             sources = self.design.used_columns(names)
         else:
-            sources = (*sources, *self.features.offset_columns)
+            sources = plain_columns(self.features)
         own = self.kept if self.task is None else (*self.kept, self.task)
         found: list[str] = []
         for name in (*own, *sources):
@@ -324,7 +324,7 @@ class Predictor(NamedTuple):
         found = found.append_column("prediction", values)
         if fitted.is_classifier and fitted.loss == "logistic":
             classes = np.asarray(self.model.classes_)
-            several = classes.ndim == 1 and len(classes) > 2
+            several = classes.ndim == 1 and len(classes) != 2
             shares = ask(self.model.predict_proba, len(classes) if several else 2)
             if several:
                 for one, share in zip(classes.tolist(), shares.T, strict=True):
@@ -382,6 +382,13 @@ class Predictor(NamedTuple):
             )
 
 
+def plain_columns(features: "TableFeatures") -> tuple[str, ...]:
+    """Columns that a pipeline reads, beside the task."""
+    time = features.design_.time  # which is no feature where it has one value
+    known = () if time is None else (time,)
+    return (*features.design_.sources, *features.offset_columns, *known)
+
+
 def as_fitted(
     features: "TableFeatures", table: "pa.Table", labels: "pa.ChunkedArray"
 ) -> "pa.Table":
@@ -395,7 +402,7 @@ def as_fitted(
     columns = {join_names(features.task): labels}
     for name in seen:
         if name not in tasks:
-            used = name in (*features.design_.sources, *features.offset_columns)
+            used = name in plain_columns(features)
             columns[name] = table[name] if used else pa.nulls(len(labels))
     return pa.table(columns)
 

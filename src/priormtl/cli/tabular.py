@@ -208,7 +208,8 @@ def describe(
     summary = linear.summary()
     # Intervals are those of the whole model, trees included.
     shown = summarize_fitted(last.fitted_.by_class())
-    structure = dict(linear.structure_)
+    tuned = linear.fitted_.search is not None  # not where no row can be held out
+    structure = dict(linear.structure_) if tuned else {}
     shape = structure.pop("smooth", "varying")  # of all curves
     names, curves = linear.design_.names, curves_of(linear.feature_prior_)
     wiggles = {names[j] for group in curves.values() for j in group}
@@ -218,7 +219,10 @@ def describe(
         metric = "mean deviance"
     # The first column of dates may order rows.
     dates = [t.source for t in features.design_.terms if t.reads in DATE_KINDS]
-    error, baseline = held_out_errors(model, frame, classify=classify)
+    scores, baseline = dict[str, float](), dict[str, float]()
+    if tuned:
+        errors = held_out_errors(model, frame, classify=classify)
+        scores[metric], baseline[metric] = errors
     return {
         "file": str(out),
         "model": "tabular",
@@ -232,9 +236,9 @@ def describe(
         "smooth_effects": shape,
         "trees": None if last is linear else last.trees_weight_,
         "outlier_tasks": [_plain(t) for t in summary.outliers or ()],
-        "folds": linear.n_splits_,
-        "scores": {metric: error},
-        "baseline": {metric: baseline},
+        "folds": linear.n_splits_ if tuned else None,
+        "scores": scores,
+        "baseline": baseline,
         "stand_out": list_far_tasks(linear),
         "loss": linear.loss,
         "target": None if classify else describe_target(frame.y, linear.loss),
@@ -302,8 +306,8 @@ def held_out_errors(
     weight = np.ones(len(frame.y)) if frame.weight is None else frame.weight
     if classify:
         y = np.equal.outer(frame.y, np.asarray(linear.classes_)).astype(np.float64)
-        if scores.ndim == 1:  # log-odds of the second class
-            scores = np.column_stack([np.zeros(len(scores)), scores])
+        if scores.ndim == 1:  # log-odds of the second class, if there is one
+            scores = np.column_stack([np.zeros(len(scores)), scores])[:, : y.shape[1]]
     else:
         y, scores = np.asarray(frame.y, np.float64)[:, np.newaxis], scores[:, None]
     target, counted = y, weight
@@ -373,10 +377,12 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     yield f"Model: tabular ({reason}){shown}."
     if facts["target"]:
         yield f"The target holds {facts['target']} may fit it better."
-    yield f"Chosen by cross-validation: {', '.join(structure_words(facts))}."
-    [(metric, error)] = facts["scores"].items()
-    baseline = facts["baseline"][metric]
-    if isfinite(error):
+    if facts["structure"]:
+        yield f"Chosen by cross-validation: {', '.join(structure_words(facts))}."
+    for metric, error in facts["scores"].items():
+        baseline = facts["baseline"][metric]
+        if not isfinite(error):
+            continue
         share = f" ({1.0 - error / baseline:.0%} lower)" if error < baseline else ""
         yield (
             f"Held-out {metric} over {facts['folds']} folds: {error:.4g}; mean of each "

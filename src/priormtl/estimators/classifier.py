@@ -108,9 +108,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         """
         scores, codes = self._scores(X, task)
         columns = np.arange(len(self.tasks_)) if codes is None else codes
-        if self._n_classes > 2:
-            return self._classes[columns, np.argmax(scores, axis=1)]
-        return self._classes[columns, (scores > 0).astype(np.intp)]
+        return self._classes[columns, likeliest(scores, self._n_classes)]
 
     @available_if(lambda self: self.loss == "logistic")
     def predict_proba(self, X: object, *, task: object = None) -> Array:
@@ -129,11 +127,9 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
             task, as in scikit-learn's multi-label classifiers.
         """
         scores, _ = self._scores(X, task)
-        if self._n_classes > 2:
-            return np.asarray(softmax(scores, axis=1))
-        if scores.ndim == 2:
+        if scores.ndim == 2 and self._n_classes == 2:
             return expit(scores)
-        return np.column_stack([expit(-scores), expit(scores)])
+        return probabilities(scores, self._n_classes)
 
     def score(
         self, X: object, y: object, *, task: object = None, sample_weight: object = None
@@ -218,7 +214,7 @@ class ClassificationTasks(ClassifierMixin, MultiTaskEstimator):
         several = self._takes_several and loss == "logistic" and codes is not None
         table = class_table(y, codes, tasks, lone_class=lone_class, several=several)
         self._set_classes(table)
-        if table.shape[1] > 2:
+        if table.shape[1] != 2:
             return np.searchsorted(table[0], y).astype(np.float64)
         numbers = code_classes(y, codes, table)
         return np.where(numbers == 0, np.nan, numbers)
@@ -256,7 +252,8 @@ warm_start, task, unseen_tasks, outlier_tasks, outlier_strength, device, crossed
     ----------
     classes_ : (K,) array or list of m arrays
         Class labels; of two, the second one is the positive class. If tasks have
-        different pairs of classes, a list with one array per task.
+        different pairs of classes, a list with one array per task. If all rows have
+        the same class, it has probability one, and coefficients are zero.
     coef_, intercept_ : (m, d) and (m,) arrays
         With K > 2 classes, (m, K, d) and (m, K) arrays. Free intercepts of a task sum
         to zero.
@@ -286,6 +283,21 @@ outlier_strength_, crossed_effects_, crossed_sd_
     loss: str = "logistic"
 
     _takes_several: ClassVar[bool] = True
+
+
+def likeliest(scores: Array, n_classes: int) -> Index:
+    """Position of the likeliest class at each score, or row of scores (n, K > 2)."""
+    if n_classes > 2:
+        return np.argmax(scores, axis=1)
+    return ((scores > 0) & (n_classes == 2)).astype(np.intp)
+
+
+def probabilities(scores: Array, n_classes: int) -> Array:
+    """Probabilities of the classes (n, K) at scores (n,), or (n, K) of K > 2."""
+    if n_classes > 2:
+        return np.asarray(softmax(scores, axis=1))
+    both = np.column_stack([expit(-scores), expit(scores)])
+    return both if n_classes == 2 else np.ones((len(scores), 1))
 
 
 # Scores by task, for curves and their areas
@@ -322,7 +334,7 @@ def separate_tasks(
             "model must be a classifier of tasks, such as MultiTaskClassifier: got "
             f"{type(model).__name__}."
         )
-    if model._n_classes > 2:
+    if model._n_classes != 2:
         raise ValueError(
             f"model must have two classes: got {model._n_classes}. Use one_vs_rest."
         )

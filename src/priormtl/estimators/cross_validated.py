@@ -73,7 +73,7 @@ from priormtl.estimators.summary import spell_choice
 from priormtl.exceptions import FoldsError
 from priormtl.fitted import Fitted, Search, TimeSpan
 from priormtl.losses import ClassRows, Family, find_family
-from priormtl.model import Posed, Solver
+from priormtl.model import Model, Posed, Solver
 from priormtl.priors import given_prior
 from priormtl.selection import (
     QUESTIONS,
@@ -180,16 +180,21 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
             by_class = isinstance(self, ClassificationTasks) and (
                 self.fit_intercept is True or not self._scores_by_default
             )
-            splits = make_splits(
-                self.cv,
-                table,
-                X,
-                y,
-                groups,
-                by_class=by_class,
-                whole_tasks=whole_tasks,
-                n_classes=self._n_classes,
-            )
+            try:
+                splits = make_splits(
+                    self.cv,
+                    table,
+                    X,
+                    y,
+                    groups,
+                    by_class=by_class,
+                    whole_tasks=whole_tasks,
+                    n_classes=self._n_classes,
+                )
+            except FoldsError:
+                if self.cv is not None and self.cv != DEFAULT_FOLDS:
+                    raise
+                return self._fit_by_default(table, root)
             for split in [] if self.outlier_tasks else splits:
                 whole_tasks |= len(missing_tasks(table, split)) > 0
             divide_rows = partial(self._divide, splits=splits, whole_tasks=whole_tasks)
@@ -214,6 +219,38 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
         return self
+
+    def _fit_by_default(self, table: Table, root: Any) -> Self:
+        """Learn from rows of which none can be held out, without a search."""
+        warnings.warn(
+            f"no rows can be held out (n_samples={len(table)}): nothing is tuned, lam, "
+            "theta and epsilon are 1, and there are no intervals.",
+            UserWarning,
+            stacklevel=4,
+        )
+        data = replace(table, crossed=None).to_tasks()
+        self._prepare_family(data)
+        given: dict[str, Any] = {}
+        if not is_word(self.task_prior, "auto"):
+            given["task_prior"] = given_prior(self)
+        if self.fit_intercept != "auto":
+            given["fit_intercept"] = self.fit_intercept
+        elif self.task_prior is None:
+            given["fit_intercept"] = True
+        model = self._simple_model(lam=self._weight_unit, **given)
+        posed, solution = model.pose(data).fit(self._solver(), data)
+        warn_unless_converged(solution, posed, self._solver())
+        self._publish(data, posed, solution, has_outliers=False)
+        if root is not None:
+            root.call_on_fit_task_end(estimator=self)
+        return self
+
+    def _simple_model(self, *, lam: float, **settings: Any) -> Model:
+        """Model of which nothing is estimated but coefficients: ties are uniform."""
+        tied = {"task_prior": "mean", "ties": "uniform", "fit_intercept": "tied"}
+        unit = self._weight_unit
+        model = self._model(lam=lam, theta=1.0, epsilon=unit, **tied | settings)
+        return replace(model, intercept_strength=unit)
 
     def _begin_callbacks(self, X: object, y: object) -> Any:
         """Context of scikit-learn's callbacks; None before version 1.9."""
@@ -309,13 +346,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         family = self._family
         if family is None or not family.has_dispersion or self._dispersion is not None:
             return family
-        blank = {"task_prior": "mean", "ties": "uniform", "fit_intercept": "tied"}
-        first = self._model(lam=0.0, theta=1.0, epsilon=self._weight_unit, **blank)
-        posed, _ = (
-            replace(first, intercept_strength=self._weight_unit)
-            .pose(data)
-            .fit(self._solver(), data)
-        )
+        first = self._simple_model(lam=0.0).pose(data)
+        posed, _ = first.fit(self._solver(), data)
         self._dispersion = fitted_dispersion(posed)
         return find_family(family.name, self._dispersion)
 
@@ -656,7 +688,8 @@ class MultiTaskRegressorCV(RegressionTasks, CrossValidated):
         reproducible folds that are stratified by task (and class). The only row of a
         task is always used for training; but if there are many such rows and intercepts
         are tied, they are held out as well. Tasks of which no row trains are predicted
-        as tasks that were not seen.
+        as tasks that were not seen. If no row can be held out by default, nothing is
+        tuned, and a warning says so.
     scoring : None, str or callable, default=None
         Score to maximise. None is the negative weighted mean squared error over all
         held-out rows. Other scorers are used as in scikit-learn: they are called
@@ -962,7 +995,7 @@ feature_scale_, shared_coef_, own_coef_, outlier_tasks_, crossed_effects_, cross
 
     def _scorer(self, test: Table, tasks: Sequence[Hashable]) -> Score:
         if isinstance(self.scoring, str) and self.scoring == "task_auc":
-            if self._n_classes > 2:
+            if self._n_classes != 2:
                 raise ValueError(
                     'scoring="task_auc" needs two classes: got '
                     f"{self._n_classes}. Use None, the log-loss, or one_vs_rest."

@@ -50,12 +50,8 @@ def predict_interval(
     """
     coverage = check_coverage(coverage)
     check_is_fitted(self)
-    calibration = self.fitted_.calibration
-    if calibration is None:
-        raise ValueError(
-            "predict_interval needs residuals of held-out rows: call "
-            "calibrate(X, y, task=...) once after fit, or use MultiTaskRegressorCV."
-        )
+    found, calibration = spread_of(self, X, task), self.fitted_.calibration
+    assert calibration is not None
     if calibration.kind == "normal":
         warnings.warn(
             "Intervals assume normal errors because no held-out residuals are "
@@ -64,16 +60,22 @@ def predict_interval(
             stacklevel=2,
         )
     family = self.fitted_.row_loss
-    intervals = spread_of(self, X, task).interval(calibration, coverage, family)
+    intervals = found.interval(calibration, coverage, family)
     columns = self._targets_are_columns and task is None
     return intervals.reshape(-1, len(self.tasks_), 2) if columns else intervals
 
 
 def spread_of(model: "LinearMultiTask", X: object, task: object) -> Spread:
     """Predictions of rows, with the deviations of fold models."""
-    rows, fitted = model._read_rows(X, task), model.fitted_
+    fitted = model.fitted_
     folds, m = fitted.calibration, len(fitted.tasks)
-    assert folds is not None
+    if folds is None:
+        raise ValueError(
+            "predict_interval needs residuals of held-out rows: call "
+            "calibrate(X, y, task=...) once after fit, or use MultiTaskRegressorCV "
+            "with rows enough to hold some of them out."
+        )
+    rows = model._read_rows(X, task)
     models = FoldModels(folds.coef, folds.intercept, folds.effects)
     scores, tasks = model._predict_rows(rows)
     if tasks is None:

@@ -1,5 +1,6 @@
 """Class labels of binary tasks: which two each task has, coded −1 and +1."""
 
+import warnings
 from collections.abc import Hashable
 from itertools import pairwise
 from typing import Any
@@ -63,9 +64,9 @@ def class_table(
 ) -> np.ndarray:
     """Negative and positive class of each task (m, 2).
 
-    With ``several``, and more than two classes in some task, all classes (m, K); also
-    where ``lone_class`` allows tasks that lack classes: they may all lack some, unless
-    each has a pair of its own.
+    With ``several``, and one class in all or more than two in some task, all classes
+    (m, K); also where ``lone_class`` allows tasks that lack classes: they may all lack
+    some, unless each has a pair of its own.
     Where all tasks draw on the same two classes, a task may lack one of them if
     ``lone_class``; else each task must show its own two.
     """
@@ -80,10 +81,15 @@ def class_table(
     if len(union) == 2 and (least == 2 or (lone_class and least > 0)):
         return np.tile(union, (len(tasks), 1))
     if len(union) == 1:
-        raise ValueError(
-            f"y must have two classes: got {union.tolist()} in all rows; one class "
-            "leaves nothing to learn."
+        words = f"got {union.tolist()} in all rows; one class leaves nothing to learn"
+        if not several:
+            raise ValueError(f"y must have two classes: {words}.")
+        warnings.warn(
+            f"y should have two classes: {words}, and is predicted for every row.",
+            UserWarning,
+            stacklevel=4,
         )
+        return np.tile(union, (len(tasks), 1))
     most = max(len(classes) for classes in seen)
     # As one_vs_one makes them: each task is about a pair of its own.
     are_pairs = least == most == 2 and len({*map(tuple, seen)}) == len(seen)
@@ -116,10 +122,13 @@ def class_table(
 
 
 def code_classes(y: np.ndarray, codes: Index | None, table: np.ndarray) -> Array:
-    """−1 and +1 for the two classes of each row's task, 0 for anything else."""
+    """−1 and +1 for the two classes of each row's task, 0 for anything else.
+
+    A class that is the only one is −1.
+    """
     classes = table[np.newaxis] if codes is None else table[codes]
-    positive = (y == classes[..., 1]).astype(np.float64)
-    return positive - (y == classes[..., 0])
+    negative = y == classes[..., 0]
+    return np.where(negative, -1.0, y == classes[..., -1])
 
 
 def refuse_lone_classes(train: TaskData, number: int, n_classes: int = 2) -> None:

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from priormtl._arrays import Array, Index
 from priormtl.data import Table, encode_labels, fill_absent, read_targets
 from priormtl.design import Encoded
+from priormtl.estimators.classifier import likeliest, probabilities
 from priormtl.estimators.intervals import spread_of
 from priormtl.estimators.progress import show_progress
 from priormtl.fitted import Fitted, show_part
@@ -86,20 +87,14 @@ class _Stacked(BaseEstimator):
         trees = self.fitted_.trees
         return () if trees is None else trees.folds
 
-    @property
-    def held_out_(self) -> Array:
-        """Mixed predictions of rows by the models of the other folds."""
-        prediction = self.fitted_.held_out_prediction
-        assert prediction is not None
-        return prediction
-
     def fit(self, X: Encoded, y: object, *, sample_weight: object = None) -> Self:
         """Fit the linear model, then trees on its training parts."""
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
         fitted: Fitted = self.model_.fitted_
-        held_out = fitted.held_out
-        assert held_out is not None
+        self.fitted_, held_out = fitted, fitted.held_out
+        if held_out is None:  # nothing says whether trees help
+            return self
         linear, folds = held_out.prediction, held_out.folds
         assert linear is not None
         assert folds is not None
@@ -163,7 +158,7 @@ class _Stacked(BaseEstimator):
             )
             if z < LEAST_GAIN:
                 break
-        self.fitted_, share = fitted, float(weights.sum())
+        share = float(weights.sum())
 
         def grow_all(trains: Sequence[Index]) -> list[Trees]:
             """Mixed trees of other training parts."""
@@ -426,21 +421,18 @@ class StackedClassifier(ClassifierMixin, _Stacked):
 
     def predict_proba(self, X: Any) -> Array:
         """Probabilities of the classes (n, K)."""
-        if len(self.classes_) > 2:
-            return self.fitted_.row_loss.mean(self.decision_function(X))
-        second = 1.0 / (1.0 + np.exp(-np.clip(self.decision_function(X), -700, 700)))
-        return np.column_stack([1.0 - second, second])
+        return probabilities(self._scores(X), len(self.classes_))
 
     def predict(self, X: Any) -> np.ndarray:
         """Predict the class of each row."""
-        if len(self.classes_) > 2:
-            return self.classes_[np.argmax(self.decision_function(X), axis=1)]
-        return self.classes_[(self.decision_function(X) > 0).astype(np.intp)]
+        return self.classes_[likeliest(self._scores(X), len(self.classes_))]
 
     def _targets(self, y: object) -> Array:
         labels = np.ravel(self.model_._check_targets(y))
         if len(self.classes_) > 2:
             return np.equal.outer(labels, self.classes_).astype(np.float64)
+        if len(self.classes_) == 1:
+            return np.zeros(len(labels))
         return np.where(labels == self.classes_[1], 1.0, -1.0)
 
 

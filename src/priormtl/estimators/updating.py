@@ -9,6 +9,7 @@ from scipy.sparse import issparse
 from priormtl._arrays import Array
 from priormtl.conditional import MOST_CURVATURES
 from priormtl.data import encode_labels, host_array, read_targets
+from priormtl.estimators.labels import code_classes
 from priormtl.fitted import Fitted, task_array
 
 if TYPE_CHECKING:
@@ -116,12 +117,13 @@ def _read_targets(model: "LinearMultiTask", y: Any) -> Array:
         return np.asarray(found, dtype=np.float64)
     if np.any(classes != classes[0]):
         raise ValueError("update needs the same classes in all tasks.")
-    strange = found[(found != classes[0, 0]) & (found != classes[0, 1])]
+    numbers = code_classes(found, None, classes[0])
+    strange = found[numbers == 0]
     if len(strange):
         raise ValueError(
             f"y must hold the classes {classes[0].tolist()}: got {strange[0]!r}."
         )
-    return np.where(found == classes[0, 1], 1.0, -1.0)
+    return numbers if classes.shape[1] == 2 else np.zeros(len(found))
 
 
 def _extend(

@@ -31,7 +31,12 @@ FAMILIES: dict[str, type[Family]] = {
 def find_family(
     loss: str, dispersion: float | None = None, n_classes: int = 2
 ) -> Family | None:
-    """Family of this name; None for squared loss."""
+    """Family of this name; None for squared loss.
+
+    One class alone has nothing to learn: scores are those of squared loss, zero.
+    """
+    if loss == "logistic" and n_classes == 1:
+        return None
     if loss == "logistic" and n_classes > 2:
         return Multinomial(n_classes)
     if loss not in FAMILIES:

@@ -207,6 +207,7 @@ def _read_part(part: Part) -> list[Relation]:
 
 
 def _read_fitted(fitted: Fitted) -> list[Relation]:
+    fitted = fitted.by_class()
     prior, scale = fitted.feature_prior, fitted.units
     if prior is None:
         return []

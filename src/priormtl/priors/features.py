@@ -492,6 +492,11 @@ class FeaturePrior:
         values = targets.values * factor[:, np.newaxis]
         return D, targets._replace(values=values)
 
+    def divided(self, classes: Mapping[Hashable, Sequence[str]]) -> "FeaturePrior":
+        """The same for tasks that were divided, each into its classes."""
+        parts = [p.divided(classes) if isinstance(p, Near) else p for p in self.parts]
+        return FeaturePrior(tuple(parts))
+
     def signs(self, d: int) -> np.ndarray | None:
         """Sign of each feature (d,): 1 nonnegative, −1 nonpositive, 0 any."""
         found = np.zeros(d, dtype=np.int8)

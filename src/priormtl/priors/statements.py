@@ -88,6 +88,16 @@ class Near(Part):
                 found[row] = value
         return np.asarray(np.sqrt(self.weight) * found)
 
+    def divided(self, classes: Mapping[Hashable, Sequence[str]]) -> Self:
+        """The same for tasks that were divided, each into its classes."""
+        values = [
+            tuple((name, one) for task, one in value for name in classes.get(task, ()))
+            if isinstance(value, tuple)
+            else value
+            for value in self.values
+        ]
+        return replace(self, values=tuple(values))
+
     def lines(self, names: Sequence[str] | None) -> Iterator[Line]:
         for feature, value in zip(self.features, self.values, strict=True):
             words = ""

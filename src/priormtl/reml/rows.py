@@ -144,14 +144,18 @@ def estimate_from_rows(
     if not (several or layout.crossed) or not squares > 0:
         return unknown
     n_free = 1 + int(np.count_nonzero(own.fixed < 0))
-    n_rows = int(np.count_nonzero(row_weight))
+    # A single row of next to no weight keeps the place of a task that a fold lacks.
+    alone = weight[np.bincount(rows.task, minlength=m) == 1]
+    faint = (alone > 0) & (alone < 1e-6 * row_weight.max())
+    n_rows = int(np.count_nonzero(row_weight) - np.count_nonzero(faint))
     if n_rows <= n_free:
-        warnings.warn(
-            f'ties="adaptive" needs more rows than the {n_free} coefficients that all '
-            f"tasks have in common: got {n_rows}; all ties have weight 1.",
-            UserWarning,
-            stacklevel=2,
-        )
+        if start is None:  # folds are smaller
+            warnings.warn(
+                f'ties="adaptive" needs more rows than the {n_free} coefficients that '
+                f"all tasks have in common: got {n_rows}; all ties have weight 1.",
+                UserWarning,
+                stacklevel=2,
+            )
         return unknown
     if tolerance is None:
         tolerance = SETTLED if start is None else ROUGHER

@@ -403,9 +403,10 @@ def _class_codes(fitted: FittedModel, y: object, n: int) -> Index:
         raise ValueError(
             f"y must have one target per prediction: got {len(labels)} for {n} rows."
         )
-    classes = np.asarray(fitted.model.classes_)
-    codes = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
-    strange = np.flatnonzero(classes[codes] != labels)
+    # Labels of another type cannot be sorted among the classes.
+    place = {label: k for k, label in enumerate(fitted.model.classes_.tolist())}
+    codes = np.array([place.get(label, -1) for label in labels.tolist()], np.intp)
+    strange = np.flatnonzero(codes < 0)
     if len(strange):
         found = labels[strange].tolist()[0]
         raise ValueError(f"y must hold classes known to the model: got {found!r}.")

@@ -365,8 +365,10 @@ def search_table(search: SearchSummary) -> Table | None:
     if several and all(len(np.unique(x)) == 1 for x in search.strengths.values()):
         return None
     means, known = search.means, ~np.isnan(search.scores)
-    squares = np.where(known, (search.scores - means[:, np.newaxis]) ** 2, 0.0)
-    spread = np.sqrt(squares.sum(axis=1) / np.maximum(known.sum(axis=1), 1))
+    apart = np.where(known, search.scores - means[:, np.newaxis], 0.0)
+    size = np.abs(apart).max() or 1.0  # squares of large scores overflow
+    squares = np.sum((apart / size) ** 2, axis=1)
+    spread = size * np.sqrt(squares / np.maximum(known.sum(axis=1), 1))
     chosen = tuple("yes" if i == search.best else "" for i in range(len(means)))
     columns = (
         *([Column("structure", "Structure", search.structures)] if several else []),
