@@ -6,7 +6,7 @@ from typing import Self
 from priormtl._arrays import Array
 from priormtl._numerics import HIDDEN
 from priormtl.checks import check_choice, check_count, check_tolerance
-from priormtl.problem import Certificate, Problem
+from priormtl.problem import Certificate, Point, Problem
 from priormtl.solvers.choose import METHODS, method_by_name
 from priormtl.solvers.loop import (
     Method,
@@ -65,7 +65,7 @@ class Solver:
         """
         return replace(self, tol=max(self.tol, 1e-5))
 
-    def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
+    def solve(self, problem: Problem, coef: Array | Point | None = None) -> Solution:
         method = self.choose(problem)
         return solve(problem, method, coef=coef, stop=self.rules(method))
 
