@@ -74,7 +74,13 @@ from priormtl.priors import (
     laplacian,
 )
 from priormtl.priors.graphs import Laplacian
-from priormtl.problem import Certificate, Problem, QuadraticPrior, no_relations
+from priormtl.problem import (
+    Certificate,
+    Point,
+    Problem,
+    QuadraticPrior,
+    no_relations,
+)
 from priormtl.reml import (
     COMMON,
     Drift,
@@ -781,27 +787,37 @@ class Posed(NamedTuple):
         if not isinstance(fit, FamilyFit) or not fit.family.has_dispersion or given:
             return self._fit(solver, data, coef)
         # Roughly at first: what a fit gains is lost where the dispersion moves.
-        rough = replace(solver, tol=max(solver.tol, 1e-3))
-        posed, found = self._fit(rough, data, coef)
+        tol, y = max(solver.tol, 0.3), fit.data.y[fit.data.weight > 0]
+        posed, found = self._fit(replace(solver, tol=tol), data, coef)
         for _ in range(25):
             last, fit = fit, fit.refit(found.point.fit)  # type: ignore[arg-type]
-            ratio = fit.family.alpha / last.family.alpha  # type: ignore[attr-defined]
-            if abs(ratio - 1.0) <= 1e-4 and rough is solver:
+            before, alpha = last.family.alpha, fit.family.alpha  # type: ignore[attr-defined]
+            # The share by which the variance of a mean count changes.
+            change = abs(alpha - before) / (alpha + 1.0 / float(y.mean()))
+            settled = change <= 1e-6 or abs(alpha - before) <= 1e-4 * alpha
+            if settled and tol == solver.tol:
                 break
-            if abs(ratio - 1.0) <= 0.05:
-                rough = solver
-            posed = posed._replace(problem=replace(posed.problem, fit=fit, memo={}))
-            posed, found = posed._fit(rough, data, found.coef)
+            # Objectives lack the square of what coefficients lack.
+            rough = 0.1 * change**2 if change > 0.05 else 0.0
+            tol = max(solver.tol, min(rough, 0.1))
+            problem = replace(posed.problem, fit=fit, memo={})
+            near = problem.at(found.coef, near=found.point)
+            closer = replace(solver, tol=tol)
+            posed, found = posed._replace(problem=problem)._fit(closer, data, near)
         return posed, found
 
     def _fit(
-        self, solver: Solver, data: TaskData | TaskStatistics, coef: Array | None
+        self,
+        solver: Solver,
+        data: TaskData | TaskStatistics,
+        coef: Array | Point | None,
     ) -> tuple[Self, Solution]:
         """Solve the problem; where moments do not tell how well, on the samples."""
         problem = self.problem
         coef = self.start if coef is None else coef
         if self.crossed is not None and isinstance(data, StackedRows):
-            return self._fit_crossed(solver, data, coef)
+            start = coef.coef if isinstance(coef, Point) else coef
+            return self._fit_crossed(solver, data, start)
         found = solver.solve(problem, coef)
         certificate, by_gap = found.certificate, found.reason is StopReason.GAP
         accepted = by_gap or solver.accepts(problem, certificate)

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.stats import nbinom
 
 from instances import (
     INTERCEPTS,
@@ -214,3 +215,51 @@ def test_rates_are_allowed_with_weights():
     Poisson().check(rates, weighted=True)
     with pytest.raises(ValueError, match="whole numbers"):
         Poisson().check(rates, weighted=False)
+
+
+@pytest.mark.parametrize("family", FAMILIES, ids=repr)
+def test_far_bend_is_the_mean_curvature_to_a_third_of_the_slope(family):
+    eta = np.linspace(-5.0, 5.0, 23)
+    for y in (np.full(23, value) for value in targets_of(family)):
+        slope = family.slope(eta, y)
+        end = family.score(slope / 3.0, y)
+        np.testing.assert_allclose(
+            family.far_bend(eta, y) * (eta - end), 2.0 / 3.0 * slope, rtol=1e-3
+        )
+    # At the best score both are the curvature there.
+    best = family.link(np.array([3.0]))
+    if family.name != "logistic":
+        near = family.far_bend(best, np.array([3.0]))
+        np.testing.assert_allclose(near, family.bend(best, np.array([3.0])), rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", [Poisson(), Gamma()], ids=repr)
+def test_levels_in_closed_form_leave_no_slope(family):
+    rng = np.random.default_rng(0)
+    eta, tasks = rng.normal(size=40), np.repeat(np.arange(4), 10)
+    y, weight = rng.integers(1, 9, 40) * 1.0, rng.uniform(0.5, 2.0, 40)
+
+    def sums(values):
+        return np.bincount(tasks, values)
+
+    level = family.level(eta, y, weight, sums)
+    slope = sums(weight * family.slope(eta + level[tasks], y))
+    assert np.all(np.abs(slope) <= 1e-12 * sums(weight))
+
+
+def test_dispersion_is_where_its_likelihood_is_largest():
+    rng = np.random.default_rng(0)
+    eta = rng.normal(size=300)
+    for alpha in (0.05, 0.7, 6.0):
+        y = rng.poisson(np.exp(eta) * rng.gamma(1.0 / alpha, alpha, 300)) * 1.0
+        found = NegativeBinomial().refit(eta, y, np.ones(300)).alpha
+
+        def unlikely(log_alpha, y=y):
+            r = np.exp(-log_alpha)
+            return -nbinom.logpmf(y, r, r / (r + np.exp(eta))).sum()
+
+        best = minimize_scalar(unlikely, bounds=(-6.0, 4.0), method="bounded")
+        assert np.log(found) == pytest.approx(best.x, abs=1e-3)
+    even = np.full(300, 2.0)  # no scatter at all
+    known = NegativeBinomial().refit(np.log(even), even, np.ones(300))
+    assert known.alpha == pytest.approx(1e-6)

@@ -258,6 +258,9 @@ class DataFit(Protocol[E]):
     def quadratic_model(self, at: E) -> "DataFit[Any]":
         """Squared fit that agrees to second order in a point, but for a constant."""
 
+    def far_model(self, at: E) -> "DataFit[Any]":
+        """Squared fit with the same slope, and curvatures as they are on a long way."""
+
     def least_squares(self, at: E) -> "DataFit[Any] | None":
         """The same on samples where they are at hand: nothing is squared.
 

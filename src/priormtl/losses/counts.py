@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
-from scipy.special import betainc, digamma, gammaln, xlogy
+from scipy.special import betainc, digamma, xlogy
 
 from priormtl._arrays import Array
 from priormtl.losses.family import Family, bounded_exp
@@ -73,15 +73,13 @@ class Counts(Family):
 
 
 def most_likely_dispersion(eta: Array, y: Array, weight: Array) -> float:
-    """α that maximises the likelihood, from 1e-6 (next to Poisson) to 1e6."""
+    """α that maximises the likelihood, from 1e-6 (next to Poisson) to 1e6.
+
+    It is the maximum that the slope leads to from the dispersion of squares.
+    """
     used = weight > 0
     eta, y, weight = eta[used], y[used], weight[used]
     mean = bounded_exp(eta)
-
-    def unlikely(log_alpha: float) -> float:
-        r = float(np.exp(-log_alpha))
-        chances = gammaln(y + r) - gammaln(r) - r * np.log1p(mean / r)
-        return -float(weight @ (chances + y * (eta - np.log(r + mean))))
 
     def slope(log_alpha: float) -> float:
         """Derivative in r: values alone tell the dispersion to three digits."""
@@ -89,13 +87,18 @@ def most_likely_dispersion(eta: Array, y: Array, weight: Array) -> float:
         rise = digamma(y + r) - digamma(r) - np.log1p(mean / r)
         return float(weight @ (rise + (mean - y) / (r + mean)))
 
-    limit = np.log(1e6)
-    grid = np.linspace(-limit, limit, 29)
-    start = int(np.argmin([unlikely(one) for one in grid]))
-    low, high = grid[max(0, start - 1)], grid[min(28, start + 1)]
-    if not slope(low) < 0.0 < slope(high):  # at an end, or beyond all digits
-        return float(np.exp(grid[start]))
-    return float(np.exp(brentq(slope, low, high, xtol=1e-10)))
+    limit, way = np.log(1e6), 0.5
+    squares = float(weight @ ((y - mean) ** 2 - mean)) / float(weight @ mean**2)
+    end = float(np.log(np.clip(squares, 1e-6, 1e6)))
+    if slope(end) > 0.0:  # of r, which falls as α rises
+        way = -way
+    for _ in range(10):  # ways double, and limits are 28 apart
+        begin, end = end, float(np.clip(end + way, -limit, limit))
+        if slope(end) * way >= 0.0 and begin != end:
+            low, high = sorted((begin, end))
+            return float(np.exp(brentq(slope, low, high, xtol=1e-10)))
+        way *= 2.0
+    return float(np.exp(end))
 
 
 def log_or_zero(y: Array) -> Array:

@@ -18,7 +18,7 @@ Newton step Δ damped by log(1 + |Δ|)/|Δ| lowers the value (Sun and Tran-Dinh,
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
@@ -98,6 +98,27 @@ class Family(ABC):
     @abstractmethod
     def bend(self, eta: Array, y: Array) -> Array:
         """f″(η)."""
+
+    def far_bend(self, eta: Array, y: Array) -> Array:
+        """Mean curvature on the way from η to where the slope is a third of f′(η).
+
+        A first fit leaves about that much of the slopes without features. Curvature at
+        η itself misses how that of counts above their mean rises on the way there.
+        """
+        slope = self.slope(eta, y)
+        apart = eta - self.score(slope / 3.0, y)
+        near = np.abs(apart) < 1e-4  # the quotient would lose digits
+        mean = 2.0 / 3.0 * slope / np.where(near, 1.0, apart)
+        return np.where(near, self.bend(eta, y), mean)
+
+    def level(
+        self, eta: Array, y: Array, weight: Array, sums: Callable[[Array], Array]
+    ) -> Array | None:
+        """What to add to all scores of each task so that its loss is least.
+
+        None where that has no closed form; ``sums`` adds the rows of each task.
+        """
+        return None
 
     def working_bend(self, eta: Array, y: Array) -> Array:
         """f″(η), or its mean over targets where REML estimates the noise."""
@@ -389,10 +410,13 @@ class FamilyFit(WithoutForms):
         if start is None:
             known = scores if self.data.offset is None else scores + self.data.offset
             means = self.data.task_sums(self.data.weight * known)
-            start = self._null_scores - means / self.data.task_weight
+            null = self._free_scores if self.intercepts.are_free else self._null_scores
+            start = null - means / self.data.task_weight
         point = FamilyEvaluation(self, coef, scores, start)
         if not np.all(np.isfinite(point.eta)):
             return point  # of a run that diverges, as its value tells
+        if self.intercepts.are_free:
+            point = self._to_level(point)
         last = np.inf
         for k in range(100):
             slope = point.intercept_slope
@@ -413,6 +437,15 @@ class FamilyFit(WithoutForms):
                 break
             point = closer
         return point
+
+    def _to_level(self, point: FamilyEvaluation) -> FamilyEvaluation:
+        """Best free intercepts at once, where the family has a closed form of them."""
+        data = self.data
+        with np.errstate(divide="ignore", invalid="ignore"):
+            add = self.family.level(point.eta, data.y, data.weight, data.task_sums)
+        if add is None or not add.any():
+            return point
+        return replace(point, b=point.b + np.where(np.isfinite(add), add, 0.0))
 
     def _newton_step(
         self, point: FamilyEvaluation, gradient: Array
@@ -487,6 +520,14 @@ class FamilyFit(WithoutForms):
         return self.family.link((total + pooled) / (weight + row))
 
     @cached_property
+    def _free_scores(self) -> Array:
+        """The same as they are, where these are finite."""
+        data, weight = self.data, self.data.task_weight
+        means = data.task_sums(data.weight * data.y) / np.where(weight > 0, weight, 1.0)
+        finite = (weight > 0) & self.family.has_finite_score(means)
+        return np.where(finite, self.family.link(means), self._null_scores)
+
+    @cached_property
     def _units(self) -> Array:
         """Curvature of each task without features (m,): the scale of its numbers."""
         data = self.data
@@ -515,6 +556,10 @@ class FamilyFit(WithoutForms):
     def quadratic_model(self, at: FamilyEvaluation) -> SquaredFit:
         """Least squares with other weights and targets: iterative reweighting."""
         return SquaredFit(condense(self.reweighted(at)), self.intercepts)
+
+    def far_model(self, at: FamilyEvaluation) -> SquaredFit:
+        bends = self.family.far_bend(at.eta, self.data.y)
+        return SquaredFit(condense(self.reweighted(at, bends)), self.intercepts)
 
     def least_squares(self, at: FamilyEvaluation) -> SquaredFit:
         model = self.reweighted(at)

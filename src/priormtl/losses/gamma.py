@@ -3,6 +3,7 @@
 With u = 1 − v ≥ 0, f*(v) = u log(u / y) − u. The least value of f is 1 + log y.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -47,6 +48,11 @@ class Gamma(Family):
     def working_bend(self, eta: Array, y: Array) -> Array:
         """Mean of y e^(−η): residuals of small amounts over f″ have no variance."""
         return np.ones_like(eta)
+
+    def level(
+        self, eta: Array, y: Array, weight: Array, sums: Callable[[Array], Array]
+    ) -> Array:
+        return np.log(sums(weight * self.bend(eta, y)) / sums(weight))
 
     def conjugate(self, v: Array, y: Array) -> Array:
         return entropy_of_share(v) + v * np.log(y)

@@ -182,6 +182,10 @@ class Multinomial(Family):
             low, high = np.where(sums < 1.0, c, low), np.where(sums < 1.0, high, c)
         return np.asarray(high * p * rest)
 
+    def far_bend(self, eta: Array, y: Array) -> Array:
+        """Those at η, which are bounds: no one score has a given slope."""
+        return self.bend(eta, y)
+
     def curvature_root(self, eta: Array, y: Array) -> tuple[Array, Array]:
         """(I − q q') diag(q) with q = √p, whose square is diag(p) − p p'."""
         q = np.sqrt(softmax(eta))
@@ -239,6 +243,12 @@ class MultinomialFit(FamilyFit):
 
     data: ClassRows
     has_exact_models: ClassVar[bool] = False
+
+    def balance(self, P: Array) -> Array:
+        """P less the mean over classes."""
+        by_class = P.reshape(len(P), self.data.classes, -1)
+        apart = by_class - by_class.mean(axis=1, keepdims=True)
+        return np.asarray(apart.reshape(P.shape))
 
     def hessian(self, at: FamilyEvaluation, V: Array) -> Array:
         _, change = self._follow(at, V)

@@ -197,6 +197,9 @@ class OutlierFit(DelegateFit):
         _, highest = self.fit.task_spectra()
         return np.zeros_like(highest), highest
 
+    def far_model(self, at: OutlierEvaluation) -> SquaredFit:
+        return self.quadratic_model(at)
+
     def quadratic_model(self, at: OutlierEvaluation) -> SquaredFit:
         """Squared fit whose components follow to first order."""
         return at.model

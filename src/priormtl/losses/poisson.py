@@ -4,6 +4,7 @@ With u = y + v ≥ 0, f*(v) = u log u − u. From its least value y − y log y 
 is y (e^h − 1 − h) with h = η − log y, which keeps its digits where the fit is close.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -34,6 +35,11 @@ class Poisson(Counts):
 
     def bend(self, eta: Array, y: Array) -> Array:
         return bounded_exp(eta)
+
+    def level(
+        self, eta: Array, y: Array, weight: Array, sums: Callable[[Array], Array]
+    ) -> Array:
+        return np.log(sums(weight * y) / sums(weight * bounded_exp(eta)))
 
     def conjugate(self, v: Array, y: Array) -> Array:
         return entropy_of_mean(v, y) + v * log_or_zero(y)

@@ -312,6 +312,9 @@ class SquaredFit:
         m = self.shape[1]
         return np.broadcast_to(lowest, m), np.broadcast_to(highest, m)
 
+    def far_model(self, at: SquaredEvaluation) -> Self:
+        return self
+
     def quadratic_model(self, at: SquaredEvaluation) -> Self:
         return self
 

@@ -80,6 +80,9 @@ class SumFit(DelegateFit):
     def quadratic_model(self, at: SumEvaluation) -> Self:
         return replace(self, fit=self.fit.quadratic_model(at.inner))
 
+    def far_model(self, at: SumEvaluation) -> Self:
+        return replace(self, fit=self.fit.far_model(at.inner))
+
     @property
     def shifted_size(self) -> int | None:
         return self.fit.shifted_size

@@ -131,11 +131,13 @@ def solve_along(
     free: NDArray[np.bool_],
     *,
     near: "Point | None" = None,
-    tol: float = 1e-3,
+    less: Callable[[Array], Array] | None = None,
+    tol: float = 1e-2,
 ) -> Array:
     """Newton direction along some entries of P, about; the others stay as they are.
 
     ``near`` is a point whose system is at hand, and close enough to precondition with.
+    ``less`` is what the Hessian is to lack of the problem's.
     """
     at = near or point
     system, constraints = at.__dict__.get(MEMO), problem.constraints
@@ -144,12 +146,18 @@ def solve_along(
     ridge = system.ridge[:, np.newaxis]
 
     def project(V: Array) -> Array:
-        kept = np.where(free, V, 0.0)
+        kept = problem.balance(np.where(free, V, 0.0))
         return kept if constraints is None else constraints.level(kept)
+
+    def multiply(p: Array, _: Array) -> Array:
+        product = problem.hessian(point, p)
+        if less is not None:
+            product = product - less(p)
+        return project(product) + ridge * p
 
     return conjugate_gradients(
         lambda r: project(system.precondition(project(r))),
-        lambda p, _: project(problem.hessian(point, p)) + ridge * p,
+        multiply,
         -project(point.gradient),
         tol,  # the next point has another Hessian
         system.most_steps,
@@ -366,7 +374,9 @@ def _class_system(
     least = RIDGE * (10 + len(scale)) * np.where(scale > 0, scale, 1.0)
     exact = None
     size = 0 if order is None else order.n_blocks * k * (k + K * int(common.sum()))
-    most_coupled = 128  # unknowns of a task in all classes, eliminated for a few digits
+    # For a few digits classes need no coupling where their mean is left out: along it
+    # samples have no curvature. Else unknowns of a task in all classes:
+    most_coupled = 0 if problem.is_balanced else 128
     pays = size <= MOST_NUMBERS and not (is_rough and k > most_coupled)
     if order is not None and pays:
         exact = _eliminate_classes(prior, fit, point, order, least, common)
@@ -374,11 +384,14 @@ def _class_system(
     if exact is not None:
         solve, is_singular = exact
         return _System(solve, least, root, root, 200, noise, is_singular)
-    models = fit.class_models(point.fit)  # type: ignore[arg-type]
+    if common.any():
+        models = fit.class_models(point.fit)  # type: ignore[arg-type]
+    else:  # all at once, which takes fewer calls
+        models, prior = [fit.quadratic_model(point.fit)], problem.prior  # type: ignore[arg-type]
     parts = [_make_system(model, prior, model.shape, common) for model in models]
 
     def precondition(rest: Array) -> Array:
-        pairs = zip(parts, np.split(rest, K, axis=1), strict=True)
+        pairs = zip(parts, np.split(rest, len(parts), axis=1), strict=True)
         return np.hstack([part.precondition(rows) for part, rows in pairs])
 
     steps = max(part.most_steps for part in parts)

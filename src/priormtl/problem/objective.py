@@ -29,6 +29,7 @@ from priormtl._numerics import ROUNDING, TINY
 from priormtl.losses import (
     DataFit,
     Evaluation,
+    MultinomialFit,
     OutlierEvaluation,
 )
 from priormtl.penalties import L21, Nuclear, Penalty, Power, RowConstraints
@@ -139,6 +140,26 @@ class Problem:
 
     def prox(self, P: Array, step: float) -> Array:
         return self.penalty.prox(P, step * self.lam)
+
+    @cached_property
+    def is_balanced(self) -> bool:
+        """Whether the optimum has classes whose coefficients sum to zero.
+
+        Samples do not see what all classes share; penalty and prior are less without.
+        """
+        rows, penalty = self.constraints, self.penalty
+        return (
+            isinstance(self.fit, MultinomialFit)
+            and isinstance(penalty, L21)
+            and self.prior.target is None
+            and (rows is None or not rows.signs.any())
+        )
+
+    def balance(self, P: Array) -> Array:
+        """P without what all classes share, if the optimum has no such part."""
+        if isinstance(self.fit, MultinomialFit) and self.is_balanced:
+            return self.fit.balance(P)
+        return P
 
     def objective(self, point: Point) -> float:
         if self.lam == 0 or point is self.__dict__.get("null_point"):

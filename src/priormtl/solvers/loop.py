@@ -271,6 +271,7 @@ class no_progress:  # noqa: N801
     every: int = 1  # steps from one check to the next
     best: float = float("inf")
     since: int = 0
+    has_looked: bool = False  # closely, since then
     objective: float = float("inf")  # when the count began
     slope: float = 0.0
     extensions: int = 1  # how often a run whose slope falls may go on
@@ -280,12 +281,18 @@ class no_progress:  # noqa: N801
             return None
         gap = progress.certificate.gap
         if gap < 0.5 * self.best:
-            self.best, self.since = gap, 0
+            self.best, self.since, self.has_looked = gap, 0, False
             return None
         self.since += 1
         ends = self.since >= self.checks
-        # After three checks without progress the certificate is looked at closely.
-        if (ends or self.since == 3) and _closes(progress, self.tol):
+        # After three checks without progress the certificate is looked at closely, once
+        # steps gain less than is asked for: until then the next one costs less.
+        looks = ends
+        if not ends and self.since >= 3 and not self.has_looked:
+            unit = progress.problem.null_objective
+            looks = self.tol is not None and -progress.rise <= self.tol * unit
+            self.has_looked = looks
+        if looks and _closes(progress, self.tol):
             return StopReason.GAP
         if self.tol is None or not (ends or self.since == 1):
             return StopReason.NO_PROGRESS if ends else None

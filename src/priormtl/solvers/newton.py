@@ -64,7 +64,8 @@ def approach(problem: Problem, coef: Array) -> Point:
     objective without effects, and leaves a few hundredths of that.
     """
     rows, free = problem.constraints, np.ones(problem.shape, bool)
-    point = near = problem.at(coef if rows is None else rows.project(coef))
+    coef = problem.balance(coef if rows is None else rows.project(coef))
+    point = near = problem.at(coef)
     last, limit = np.inf, 1e-5 * problem.null_objective
     for _ in range(30):
         direction = solve_along(problem, point, free, near=near, tol=0.1)
@@ -96,9 +97,11 @@ class ProximalNewton:
     def step(self, problem: Problem, state: AtPoint) -> AtPoint:
         """Minimise the model, then take as much of the way as lowers the objective."""
         point = state.point
-        model = replace(problem, fit=problem.fit.quadratic_model(point.fit))
+        is_first = not point.coef.any()
+        bind = problem.fit.far_model if is_first else problem.fit.quadratic_model
+        model = replace(problem, fit=bind(point.fit))
         solution = solve_inexactly(model, self.inner(model), point.coef)
-        point = _search(problem, point, solution.coef)
+        point = _search(problem, point, problem.balance(solution.coef))
         if problem.fit.has_exact_models or not isinstance(problem.penalty, L21):
             return AtPoint(point)
         return AtPoint(_refine(problem, problem.penalty, point))
@@ -108,19 +111,23 @@ def _refine(problem: Problem, penalty: L21, point: Point) -> Point:
     """Newton step along the rows that are not zero, where their norms are smooth.
 
     A norm is majorised by a ridge, ‖p‖ ≤ ‖p‖²/(2 ‖p₀‖) + ‖p₀‖/2, which has the same
-    gradient at p₀. This catches up where quadratic models are majorants, too.
+    gradient at p₀, and the same curvature but along p₀. This catches up where quadratic
+    models are majorants, too.
     """
     norms = np.sqrt(np.einsum("ij,ij->i", point.coef, point.coef))
     rows = np.flatnonzero(norms)
     if not len(rows):
         return point
     small = problem.restrict(rows)
-    ridge = problem.lam * penalty.row_weights(len(norms))[rows] / norms[rows]
-    if small.prior.ridge is not None:
-        ridge = ridge + small.prior.ridge
-    prior = replace(small.prior, ridge=ridge)
+    bend = problem.lam * penalty.row_weights(len(norms))[rows] / norms[rows]
+    given = small.prior.ridge
+    prior = replace(small.prior, ridge=bend if given is None else bend + given)
     smooth = replace(small, prior=prior, lam=0.0, memo={})
-    start = smooth.at(point.coef[rows], near=point)
+    if small is problem:
+        gradient = prior.gradient(point.coef)
+        start = replace(point, prior=prior, prior_gradient=gradient)
+    else:
+        start = smooth.at(point.coef[rows], near=point)
     # Coefficients at a bound that the gradient pushes against it stay there.
     held = (start.coef == 0) & (smooth.free_gradient(start) == 0)
     # Factors of a point with the same rows serve as long as the objective hardly falls.
@@ -128,8 +135,14 @@ def _refine(problem: Problem, penalty: L21, point: Point) -> Point:
     if known is not None and np.array_equal(known[0], rows):
         near = known[1] if known[1].value - start.value < 0.1 * start.value else start
     problem.memo[MEMO] = rows, near
-    coef = np.zeros(problem.shape)
-    coef[rows] = start.coef + solve_along(smooth, start, ~held, near=near)
+    coef = np.array(point.coef)
+    unit = start.coef / norms[rows, np.newaxis]
+
+    def along(V: Array) -> Array:
+        """Along a row its norm has no curvature: that of the ridge there."""
+        return (bend * np.einsum("ij,ij->i", unit, V))[:, np.newaxis] * unit
+
+    coef[rows] += solve_along(smooth, start, ~held, near=near, less=along)
     if not np.all(np.isfinite(coef)):
         return point  # features so far from zero that their curvature has no digits
     if problem.constraints is not None:

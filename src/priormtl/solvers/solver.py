@@ -105,7 +105,7 @@ class Solver:
         """
         return replace(self, tol=max(self.tol, 1e-5))
 
-    def solve(self, problem: Problem, coef: Array | None = None) -> Solution:
+    def solve(self, problem: Problem, coef: Array | Point | None = None) -> Solution:
         method = self.choose(problem)
         return solve(problem, method, coef=coef, stop=self.rules(method))
 
