@@ -4,9 +4,11 @@ The first argument is where the rows are: ``memory`` (arrays), ``files`` (Parque
 with coefficients written to others), ``dask`` (two workers) or ``spark`` (local[2]);
 ``groups`` is 125,066 groups with random intercept and slope in a million rows. The
 second is the number of tasks, of 10 rows and 20 features each; ``--loss`` is squared or
-logistic. Ties are adaptive. Prints seconds of processor of this process and its
-descendants, seconds of the clock, and the peak of memory of this process, which is the
-driver.
+logistic. Ties are adaptive. ``tabular`` is ``tabular_model`` on a Parquet file of 2,500
+rows of each task, 12 columns of text, dates, gaps and curves; errors for new rows are
+printed beside those of a linear model of the same file. Prints seconds of processor of
+this process and its descendants, seconds of the clock, and the peak of memory of this
+process, which is the driver.
 
 ``--reference FILE`` compares the coefficients with those of a fit in memory, which
 writes them there. ``--limit`` is the most GiB of data that this process may hold, and
@@ -34,7 +36,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.machine import process_memory
-from priormtl import MultiTaskClassifier, MultiTaskRegressor, engines
+from priormtl import (
+    MultiTaskClassifier,
+    MultiTaskRegressor,
+    MultiTaskRegressorCV,
+    engines,
+    tabular_model,
+)
 
 DOCS = Path(__file__).parents[1] / "docs"
 PAGE, MEASURED = DOCS / "guide" / "scale.md", DOCS / "benchmarks" / "many_tasks.json"
@@ -150,6 +158,67 @@ def fit_where(measured: "Measured", m: int, loss: str, kill: float) -> np.ndarra
     return np.column_stack([table[name] for name in names])
 
 
+def draw_shops(n: int, m: int, seed: int) -> tuple[pa.Table, np.ndarray]:
+    """Rows of shops with curves, an interaction and gaps, and their means."""
+    rng, known = np.random.default_rng(seed), np.random.default_rng(10**9)
+    level, slope = known.normal(size=m), 1.0 + 0.5 * known.normal(size=m)
+    brands, kinds = known.normal(size=60), known.normal(size=8)
+    shop, brand, kind = (rng.integers(0, k, n) for k in (m, 60, 8))
+    price, size, age, hour = rng.normal(size=(4, n))
+    income, area, noise = rng.lognormal(size=n), rng.normal(size=n), rng.normal(size=n)
+    day, is_open = rng.integers(0, 1000, n), rng.random(n) < 0.5
+    mean = level[shop] - slope[shop] * price + np.sin(2.0 * age) + 0.5 * brands[brand]
+    mean += kinds[kind] + 0.3 * np.log(income) + 0.7 * size * is_open
+    mean += 0.5 * np.cos(2.0 * np.pi * day / 7.0) + 0.2 * hour**2
+    days = np.datetime64("2023-01-01") + day
+    table = pa.table(
+        {
+            "shop": np.char.add("shop ", shop.astype(str)),
+            "price": price,
+            "size": size,
+            "age": pa.array(age, mask=rng.random(n) < 0.05),
+            "hour": hour,
+            "income": income,
+            "area": area,
+            "open": is_open,
+            "day": days,
+            "brand": np.char.add("brand ", brand.astype(str)),
+            "kind": np.char.add("kind ", kind.astype(str)),
+            "sales": mean + noise,
+        }
+    )
+    return table, mean
+
+
+def fit_tabular(measured: "Measured", m: int) -> None:
+    """Fit a table that memory is not to hold, and compare errors for new rows."""
+    rows = 2500 * m
+    with tempfile.TemporaryDirectory() as folder:
+        path, piece = Path(folder) / "shops.parquet", min(rows, 500_000)
+        writer = None
+        for seed in range(rows // piece):
+            table, _ = draw_shops(piece, m, seed)
+            writer = writer or pq.ParquetWriter(path, table.schema)
+            writer.write_table(table)
+        assert writer is not None
+        writer.close()
+        new, mean = draw_shops(200_000, m, 10**6)
+        model = tabular_model("regressor", task="shop")
+        with measured:
+            model.fit_source(path, target="sales")
+        sample = model.fitted_.sample
+        linear = MultiTaskRegressorCV(task="shop", task_prior="mean", ties="adaptive")
+        columns = ["price", "size", "hour", "income", "area", "open", "brand", "kind"]
+        linear.fit_source(path, target="sales", features=columns)
+    for name, one in (("error", model), ("linear", linear)):
+        measured.found[name] = float(np.sqrt(np.mean((one.predict(new) - mean) ** 2)))
+    low, high = model.predict_interval(new).T
+    sales = new["sales"].to_numpy()
+    measured.found["covered"] = float(np.mean((sales >= low) & (sales <= high)))
+    measured.found["rows"] = rows
+    print(sample, model.structure_, model.trees_weight_)
+
+
 class Measured:
     """Measure seconds of processor and the peak of memory of what is done inside."""
 
@@ -219,7 +288,7 @@ def write_page() -> None:
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
-    places = ["memory", "files", "dask", "spark", "groups", "page"]
+    places = ["memory", "files", "dask", "spark", "groups", "tabular", "page"]
     parser.add_argument("place", choices=places)
     parser.add_argument("tasks", type=int, nargs="?", default=100_000)
     parser.add_argument("--loss", default="squared", choices=["squared", "logistic"])
@@ -233,7 +302,10 @@ def main() -> None:
         return
     m = 125_066 if asked.place == "groups" else asked.tasks
     measured = Measured(asked.place, m, asked.loss, asked.limit)
-    if asked.place == "groups":
+    coef = np.zeros(0)
+    if asked.place == "tabular":
+        fit_tabular(measured, m)
+    elif asked.place == "groups":
         coef = fit_groups(measured, m, asked.loss)
     elif asked.place == "memory":
         coef = fit_memory(measured, m, asked.loss)

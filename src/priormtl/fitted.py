@@ -45,6 +45,7 @@ __all__ = [
     "Deviations",
     "Fitted",
     "Outliers",
+    "Sample",
     "Search",
     "TimeSpan",
     "show_part",
@@ -93,6 +94,19 @@ class CrossedFit(NamedTuple):
     errors: Array  # (levels,) standard errors
     sd: Array  # (factors,) standard deviations of effects
     is_stochastic: bool  # whether the likelihood was estimated by probes
+
+
+class Sample(NamedTuple):
+    """Rows that chose a model, which was then fitted to all rows of a table."""
+
+    rows: int
+    tasks: int
+    all_rows: int
+
+    @property
+    def words(self) -> str:
+        """What it is, in words."""
+        return f"{self.rows:,} of {self.all_rows:,} rows ({self.tasks:,} tasks)"
 
 
 class TimeSpan(NamedTuple):
@@ -175,7 +189,9 @@ class Fitted:
     outliers: Outliers | None = None
     crossed: CrossedFit | None = None
     conditional: Conditional | None = None  # of tasks given the shared part
-    added: int = 0  # number of last tasks, those that ``update`` has added
+    # Number of last tasks, which ``update`` has added, or a sample has not held.
+    added: int = 0
+    sample: Sample | None = None  # which chose the model
     drift: Levels | None = None  # levels of tasks that drift in time
     history: History | None = None  # what the last rows of tasks add to forecasts
     find_errors: Callable[[], StandardErrors | None] | None = None  # slow; kept
@@ -496,6 +512,7 @@ PARTS: dict[str, Any] = {
     "errors": StandardErrors,
     "calibration": Calibration,
     "reliability": Reliability,
+    "sample": Sample,
     "span": TimeSpan,
 }
 

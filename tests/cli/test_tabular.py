@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from drawn_tables import exam_frame
 from priormtl import FeaturePrior, TaskPrior, load, tabular_model
-from priormtl.cli import tabular
 from priormtl.cli.main import app
+from priormtl.engines import raw_tables
 from processes import assert_refused
 
 pytestmark = pytest.mark.usefixtures("few_trees")
@@ -180,8 +180,32 @@ def test_linear_models_say_why(exams, tmp_path, words, reason):
     assert f"\nModel: linear ({reason}).\n" in result.stdout
 
 
-def test_tables_beyond_memory_get_a_linear_model(exams, tmp_path, monkeypatch):
-    monkeypatch.setattr(tabular, "MOST_CELLS", 100)
+def test_tables_beyond_memory_are_sampled(exams, tmp_path, monkeypatch):
+    monkeypatch.setattr(raw_tables, "MOST_CELLS", 100)
+    monkeypatch.setattr(raw_tables, "SAMPLED_ROWS", 150)
+    source, words = exams / "gaps.csv", ("--task", "school", "--drop", "pupil,passed")
+    model, result = fit(source, tmp_path / "m", "--json")
+    facts = json.loads(result.stdout)
+    expected = tabular_model("regressor", task="school").fit_source(
+        source, target="score", drop=["pupil", "passed"]
+    )
+    X = pd.read_csv(source)
+    np.testing.assert_allclose(model.predict(X), expected.predict(X), rtol=1e-9)
+    rows = facts["sample"].split(" ")[0]
+    assert facts["rows"] == 240
+    assert int(rows) == len(expected[-1].held_out_) < 200
+    assert facts["scores"].keys() == facts["baseline"].keys()
+    out = tmp_path / "n"
+    result = run("fit", source, *words, "--target", "score", "--out", out)
+    assert "\n240 rows, 3 tasks" in "\n" + result.stdout
+    assert "Model: tabular (the table is too large for memory)" in result.stdout
+    assert f"intervals are those of {rows} of 240 rows (3 tasks)" in result.stdout
+
+
+def test_tables_beyond_memory_get_a_linear_model_if_they_must(
+    exams, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(raw_tables, "MOST_CELLS", 100)
     words = ("--folds", "2", "--ties", "uniform", "--intercepts", "tied")
     model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
     assert hasattr(model, "coef_")

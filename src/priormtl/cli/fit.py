@@ -18,6 +18,8 @@ from priormtl.cli import linear, main, tabular
 if TYPE_CHECKING:
     from typer.models import OptionInfo
 
+    from priormtl.engines import Frame, RawTable
+
 
 def _strength_option(what: str) -> "OptionInfo":
     words = f"Strength of the {what} of a linear model; tuned if not given."
@@ -186,6 +188,11 @@ class FitRequest(main.TableOptions):
         given |= {"--offset": self.offset is not None}
         return [option for option, is_given in given.items() if is_given]
 
+    def needs_memory(self) -> bool:
+        """Whether the tabular model needs all rows at once."""
+        needs = self.classify or self.outliers or self.ties == "uniform"
+        return needs or self.time is not None or bool(self.family_options())
+
     def check(self) -> None:
         """Fail if options contradict each other, or files cannot be written."""
         main.check_output(self.out, self.data, *(self.from_stats or ()))
@@ -238,10 +245,14 @@ def fit(request: FitRequest) -> None:
     between tasks, which are curves, and whether boosted trees help. Nothing has to be
     tuned.
 
+    Of tables with more than 20 million cells, a sample of 50,000 rows chooses the
+    model, and all rows fit it.
+
     A linear model is fitted instead with --model linear, if a strength (--lam, --theta,
-    --epsilon), --penalty nuclear, --key, --shards or --from-stats is given, or if the
-    table has more than 20 million cells. Strengths that are not given are tuned by
-    cross-validation, in one pass over the table. The output names the fitted model.
+    --epsilon), --penalty nuclear, --key, --shards or --from-stats is given, or if such
+    a large table has classes (--classify), or comes with --loss, --time, --outliers or
+    --ties uniform. Strengths that are not given are tuned by cross-validation, in one
+    pass over the table. The output names the fitted model.
 
     Example: priormtl fit exams.csv --task school --target score --out exams.model
 
@@ -278,6 +289,7 @@ def fit(request: FitRequest) -> None:
 def run(request: FitRequest) -> tuple[main.Facts, str]:
     """Fit and save a model; returns what there is to tell, and why it was chosen."""
     from priormtl.data import find_device
+    from priormtl.engines import RawTable
     from priormtl.priors import PriorFile
 
     kind, reason = choose_model(request.model, request.linear_options())
@@ -290,20 +302,23 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
         )
     if request.device is not None:
         find_device(request.device)  # fails where it is not there
-    opened, frame = None, None
+    opened = frame = raw = None
     if not request.from_stats:
         opened = request.open_table(request.weight, request.exposure, request.offset)
     if kind == "tabular":
         assert opened is not None
-        frame = tabular.read_frame(*opened, exact=request.classify)
+        raw = RawTable.of(*opened, exact=request.classify)
+        frame, raw = raw.settled(RawTable.load)
         if frame is None:
             reason = "the table is too large for memory"
+            if not request.needs_memory():
+                frame, raw = raw.settled(RawTable.sample)
         elif request.classify:
             linear.check_classes(opened[0].name, opened[1].target, frame.y.tolist())
             if not tabular.shares_classes(frame, opened[1].task):
                 frame, reason = None, "classes differ between tasks"
-    if frame is not None and opened is not None:
-        return fit_tabular(request, opened, frame, prior), reason
+    if frame is not None and raw is not None:
+        return fit_tabular(request, raw, frame, prior), reason
     only = {"--smooth": request.smooth, "--trees": request.trees}
     for option, value in (only | dict.fromkeys(request.family_options(), "")).items():
         if value is not None:
@@ -332,16 +347,17 @@ def choose_model(wanted: str, linear_only: list[str]) -> tuple[str, str]:
 
 
 def fit_tabular(
-    request: FitRequest, opened: main.OpenTable, frame: tabular.Frame, prior: object
+    request: FitRequest, raw: "RawTable", frame: "Frame", prior: object
 ) -> main.Facts:
-    """Fit ``tabular_model`` to a table in memory, and save it."""
+    """Fit ``tabular_model`` to a table, of which ``frame`` may be a sample; save it."""
     from priormtl import save
 
-    (source, schema), classify = opened, request.classify
+    source, schema, classify = raw.source, raw.schema, request.classify
     if not classify:
         tabular.check_numbers(frame, schema, source.name)
     settings = tabular_settings(request)
-    model = tabular.fit_frame(frame, schema, settings, classify=classify, prior=prior)
+    model = tabular.build_model(frame, schema, settings, classify=classify, prior=prior)
+    tabular.fit_model(model, raw, frame)
     model.name_source(Path(source.name).name, schema.target)
     save(model, request.out)
     return tabular.describe(model, frame, request.out, classify=classify)

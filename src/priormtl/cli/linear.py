@@ -217,17 +217,19 @@ def fit_crossed(
     """Fit to the rows of a table, in memory, with crossed factors."""
     from priormtl.cli import tabular
     from priormtl.design import as_frame, learn_plain
+    from priormtl.engines.raw_tables import MOST_CELLS, RawTable
 
     if schema.missing == "mean":
         raise ValueError(
             "--missing mean cannot be combined with --crossed for a linear model. Use "
             "--missing drop or --model tabular."
         )
-    frame = tabular.read_frame(source, schema, exact=classify, complete=True)
+    raw = RawTable.of(source, schema, exact=classify, complete=True)
+    frame, _ = raw.settled(RawTable.load)
     if frame is None:
         raise ValueError(
             f"--crossed needs rows in memory: {source.name} has more than "
-            f"{tabular.MOST_CELLS:,} cells. Omit it, or read fewer rows and columns."
+            f"{MOST_CELLS:,} cells. Omit it, or read fewer rows and columns."
         )
     if not classify:
         tabular.check_numbers(frame, schema, source.name)

@@ -1,4 +1,4 @@
-"""The default model of 'priormtl fit': ``tabular_model`` on a table in memory.
+"""The default model of 'priormtl fit': ``tabular_model`` on a table in files.
 
 The table is read as it is: texts, categories, dates and gaps in features are left to
 ``tabular_model``, so that the command fits what the library fits. What was chosen is
@@ -6,10 +6,10 @@ printed with the error of rows that were held out, beside that of the mean of ea
 """
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from priormtl.cli.linear import (
     column_lines,
@@ -23,118 +23,24 @@ from priormtl.exceptions import DataFileError, FoldsError
 
 if TYPE_CHECKING:
     import numpy as np
-    import pyarrow as pa
     from sklearn.base import BaseEstimator
 
-    from priormtl._arrays import Array
-    from priormtl.engines import Schema, Source
+    from priormtl.engines import Frame, RawTable, Schema
     from priormtl.estimators import TabularPipeline
-
-MOST_CELLS = 20_000_000  # rows × columns; curves need about ten times the memory
-
-
-class Frame(NamedTuple):
-    """A table in memory: features with the task, targets and weights."""
-
-    X: "pa.Table"
-    y: "np.ndarray"  # (n,)
-    weight: "Array | None"  # (n,)
-    rows: int  # that were read
-    dropped: int
-
-
-# Reading
-
-
-def read_frame(
-    source: "Source", schema: "Schema", *, exact: bool, complete: bool = False
-) -> Frame | None:
-    """Read a table as it is; None if it is too large.
-
-    ``exact`` keeps integers of CSV files as targets, as classes need it; ``complete``
-    treats gaps in features as those in targets.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    from priormtl.engines.columns import find_gaps
-    from priormtl.engines.files import MixedColumnError
-
-    wanted, used = source.wanted(schema), schema.feature_columns(source.columns)
-    if exact:
-        wanted = wanted._replace(exact={*wanted.exact, schema.target})
-    while True:
-        try:
-            table = source.load(wanted, most_cells=MOST_CELLS)
-            break
-        except MixedColumnError as error:  # may hold marks of missing values
-            if error.column not in used or error.column in wanted.texts:
-                raise
-            wanted = wanted._replace(texts={*wanted.texts, error.column})
-    if table is None:
-        return None
-    rows = table.num_rows
-    if not rows:
-        raise DataFileError(f"{source.name} has no rows, or none that match --where.")
-    # Features may have gaps; tasks, targets and weights may not.
-    gone = np.zeros(rows, dtype=bool)
-    known = used if complete else ()
-    for name in (schema.task, schema.target, schema.weight, *known):
-        gaps = None if name is None else find_gaps(table[name])
-        if gaps is None or not gaps.any():
-            continue
-        if schema.missing == "error":
-            raise DataFileError(
-                f"{source.name}: column {name!r} is missing in {gaps.sum():,} of "
-                f"{rows:,} rows, first in row {int(np.argmax(gaps)) + 1}. Use "
-                "--missing drop to leave them out."
-            )
-        gone |= gaps
-    if gone.any():
-        table = table.filter(pa.array(~gone))
-    if not table.num_rows:
-        raise DataFileError(f"{source.name} has no rows with task and target.")
-    weight = None
-    if schema.weight is not None:
-        weight = table[schema.weight].to_numpy().astype(np.float64)
-    X = table.select([*used, schema.task])
-    X = as_categories(X, schema.categories or {}, source.name)
-    return Frame(X, table[schema.target].to_numpy(), weight, rows, int(gone.sum()))
-
-
-def as_categories(
-    table: "pa.Table", columns: Mapping[str, Sequence[str]], name: str
-) -> "pa.Table":
-    """Table with these columns as categories; values that are given must be all."""
-    import pyarrow as pa
-
-    for column, values in columns.items():
-        texts = table[column].cast(pa.string())
-        if values:
-            strange = [t for t in texts.unique().to_pylist() if t is not None]
-            strange = [text for text in strange if text not in values]
-            if strange:
-                raise DataFileError(
-                    f"{name}: column {column!r} must hold the values of --categories, "
-                    f"{', '.join(values)}: got {strange[0]!r}."
-                )
-        place = table.column_names.index(column)
-        table = table.set_column(place, column, texts.dictionary_encode())
-    return table
 
 
 # Fitting
 
 
-def fit_frame(
-    frame: Frame,
+def build_model(
+    frame: "Frame",
     schema: "Schema",
     settings: Mapping[str, object],
     *,
     classify: bool,
     prior: object,
 ) -> "TabularPipeline":
-    """Fit ``tabular_model``; names in a prior file must be those of its features."""
+    """``tabular_model``; names in a prior file must be those of its features."""
     from priormtl import tabular_model
     from priormtl.design import Design
     from priormtl.estimators.tabular import TableFeatures
@@ -154,17 +60,22 @@ def fit_frame(
     tasks = frame.X[schema.task].unique().to_pylist()
     given = split_prior(prior, design, tasks)
     kind = "classifier" if classify else "regressor"
-    model = tabular_model(kind, task=schema.task, **{**settings, **given})
+    return tabular_model(kind, task=schema.task, **{**settings, **given})
+
+
+def fit_model(
+    model: "TabularPipeline", raw: "RawTable", frame: "Frame"
+) -> "TabularPipeline":
+    """Fit a table, of which ``frame`` holds all rows or a sample."""
     try:
-        model.fit(frame.X, frame.y, model__sample_weight=frame.weight)
+        return model.fit_raw(raw, frame)
     except FoldsError as error:
         raise FoldsError(
             f"{error} Or give --lam and --epsilon, so that no rows are held out."
         ) from None
-    return model
 
 
-def shares_classes(frame: Frame, task: str) -> bool:
+def shares_classes(frame: "Frame", task: str) -> bool:
     """Whether tasks draw on the same classes, not each on two of its own."""
     if len(set(frame.y.tolist())) == 2:
         return True
@@ -174,7 +85,7 @@ def shares_classes(frame: Frame, task: str) -> bool:
     return any(len(classes) != 2 for classes in seen.values())
 
 
-def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
+def check_numbers(frame: "Frame", schema: "Schema", name: str) -> None:
     """Fail if targets are no finite numbers; hint at classes."""
     import numpy as np
 
@@ -196,7 +107,7 @@ def check_numbers(frame: Frame, schema: "Schema", name: str) -> None:
 
 
 def describe(
-    model: "TabularPipeline", frame: Frame, out: Path, *, classify: bool
+    model: "TabularPipeline", frame: "Frame", out: Path, *, classify: bool
 ) -> Facts:
     """Summary of a fit, for JSON."""
     from priormtl.design.columns import DATE_KINDS
@@ -228,6 +139,7 @@ def describe(
         "model": "tabular",
         "rows": frame.rows,
         "dropped": frame.dropped,
+        "sample": summary.sample,
         **common_facts(summary, wiggles),
         "tasks": len(linear.tasks_),
         "columns": len(features.design_.sources),
@@ -290,7 +202,7 @@ def list_far_tasks(model: "BaseEstimator") -> list[Facts]:
 
 
 def held_out_errors(
-    model: "TabularPipeline", frame: Frame, *, classify: bool
+    model: "TabularPipeline", frame: "Frame", *, classify: bool
 ) -> tuple[float, float]:
     """Error of held-out rows, and that of the mean of each task on the same folds.
 
@@ -375,6 +287,11 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     log_losses = ("poisson", "gamma", "negative_binomial")
     shown = f", {loss.replace('_', ' ')} loss" if loss in log_losses else ""
     yield f"Model: tabular ({reason}){shown}."
+    if facts["sample"]:
+        yield (
+            f"Structure, trees, levels and intervals are those of {facts['sample']}; "
+            "effects and their variances are estimated from all rows."
+        )
     if facts["target"]:
         yield f"The target holds {facts['target']} may fit it better."
     if facts["structure"]:

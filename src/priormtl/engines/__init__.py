@@ -19,13 +19,16 @@ from priormtl.engines.batches import (
 )
 from priormtl.engines.files import naming
 from priormtl.engines.parquet import SourceRows, read_rows, summarize, summarize_source
+from priormtl.engines.raw_tables import Frame, RawTable
 from priormtl.engines.schema import Schema, Wanted
 from priormtl.engines.shards import open_shards, summarize_sharded
 from priormtl.engines.sources import Source, open_source
 from priormtl.engines.task_blocks import fit
 
 __all__ = [
+    "Frame",
     "Partial",
+    "RawTable",
     "Schema",
     "Source",
     "SourceRows",

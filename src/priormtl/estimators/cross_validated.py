@@ -71,10 +71,10 @@ from priormtl.estimators.splitting import (
 )
 from priormtl.estimators.summary import spell_choice
 from priormtl.exceptions import FoldsError
-from priormtl.fitted import Fitted, Search, TimeSpan
+from priormtl.fitted import Fitted, Sample, Search, TimeSpan
 from priormtl.losses import ClassRows, Family, find_family
 from priormtl.model import Model, Posed, Solver
-from priormtl.priors import given_prior
+from priormtl.priors import TaskPrior, given_prior
 from priormtl.selection import (
     QUESTIONS,
     RULES,
@@ -459,6 +459,45 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         found = Search(result.without_data(), best, scoring, self.selection)
         self.fitted_ = replace(self.fitted_, search=found, held_out=held_out)
         return chosen, candidate
+
+    def _extend(self, whole: TaskStatistics, sample: Sample) -> None:
+        """Fit what a sample of the rows has chosen to the statistics of all rows.
+
+        Variances are estimated from all rows. Folds, the scale of residuals, and
+        effects of crossed levels stay those of the sample, whose tasks come first.
+        """
+        known = self.fitted_
+        assert known.model is not None
+        assert known.calibration is not None
+        model, labels = known.model, known.labels
+        if not is_word(model.ties, "adaptive") or model.lam > 0:
+            raise ValueError(
+                "fit_source of tables that memory does not hold needs effects whose "
+                'ties are estimated, ties="adaptive" and lams=(0,): other strengths '
+                "that suit a sample do not suit all rows."
+            )
+        seen, tie = set(labels), model.task_prior.ties if model.task_prior else ()
+        new = [task for task in whole.tasks if task not in seen]
+        if new and tie == TaskPrior.chain().ties:  # in the order of the statistics
+            model = replace(model, task_prior=TaskPrior.chain(order=whole.tasks))
+        whole = align_tasks(whole, tuple(labels + new))
+        posed, solution = model.pose(whole).fit(self._solver(), whole)
+        warn_unless_converged(solution, posed, self._solver())
+        self._publish(whole, posed, solution, False)
+        # Levels have no columns in the statistics.
+        self._adopt_design(known.design)
+        variances = prediction_variances(posed, solution.coef)[len(labels) :]
+        self.fitted_ = replace(
+            self.fitted_,
+            design=known.design,
+            crossed=known.crossed,
+            search=known.search,
+            held_out=known.held_out,
+            reliability=known.reliability,
+            calibration=known.calibration.with_tasks(variances),
+            added=len(new),
+            sample=sample,
+        )
 
     def _search(
         self,

@@ -48,7 +48,7 @@ def read_source(
             "target: it holds text; for two classes use a classifier ('priormtl fit "
             "--classify')."
         )
-    with _reading(model, opened) as advance:
+    with reading(model, opened) as advance:
         if shards is None:
             return engines.summarize(opened, schema, advance=advance)
         return engines.summarize_sharded(opened, shards, schema, advance=advance)
@@ -71,7 +71,7 @@ def read_source_rows(
 
     schema = _complete(model, schema, columns)
     opened = engines.open_source(source, where)
-    with _reading(model, opened) as advance:
+    with reading(model, opened) as advance:
         return engines.read_rows(opened, schema, advance=advance)
 
 
@@ -90,7 +90,8 @@ def _complete(
     return engines.Schema.of(schema, **columns)
 
 
-def _reading(model: object, source: "Source") -> Any:
+def reading(model: object, source: "Source") -> Any:
+    """Progress bar of a pass over files; see ``show_progress``."""
     name = "reading" if model is None else f"{type(model).__name__}, reading"
     return show_progress(model, None, name, source.size, "bytes")
 

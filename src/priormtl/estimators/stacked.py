@@ -248,6 +248,11 @@ class _Stacked(BaseEstimator):
         """Add tasks or rows to the linear model; trees stay as they are."""
         check_is_fitted(self)
         self.model_.update(X, y, sample_weight=sample_weight)
+        self._follow()
+        return self
+
+    def _follow(self) -> None:
+        """Take what the linear model has learned since; trees stay as they are."""
         grown: Fitted = self.model_.fitted_
         mine, known = self.fitted_, self.fitted_.calibration
         if known is not None and grown.calibration is not None:
@@ -267,7 +272,6 @@ class _Stacked(BaseEstimator):
             reliability=mine.reliability,
             held_out=mine.held_out,
         )
-        return self
 
     def summary(self, level: float | None = None) -> Any:
         """Summary of the linear model; see :meth:`MultiTaskRegressor.summary`."""

@@ -262,6 +262,7 @@ class ModelSummary(Tabled):
     levels: tuple[LevelSummary, ...] = ()  # of all crossed factors
     drift: str | None = None  # of levels of tasks in time, in words
     intervals: str | None = None  # for which rows they hold; None: there are none
+    sample: str | None = None  # rows that chose the model; None: all of them
     new_task_error: float | None = None  # held-out error for tasks that are not seen
     horizons: tuple[HorizonSummary, ...] = ()  # of later rows, where time was given
     wiggles: frozenset[str] = frozenset()  # features that bend a curve, of no use alone
@@ -400,6 +401,7 @@ def summarize_fitted(
         levels=tuple(_levels(fitted, z)),
         drift=drift,
         intervals=calibration and QUESTION_WORDS[calibration.question],
+        sample=fitted.sample and fitted.sample.words,
         new_task_error=calibration and calibration.new_error,
         horizons=tuple(HorizonSummary(h, e, c, int(n)) for h, e, c, n in horizons),
         wiggles=frozenset(fitted.names[j] for at in curves.values() for j in at),
@@ -816,6 +818,8 @@ def _fit_table(summary: "ModelSummary") -> Table:
         ("task prior", summary.task_prior or NOTHING),
         ("feature prior", known),
     ]
+    if summary.sample is not None:
+        rows.append(("structure, trees and intervals from", summary.sample))
     if summary.intervals is not None:
         rows.append(("intervals hold for", summary.intervals))
     if summary.outliers is not None:

@@ -9,11 +9,11 @@ matter.
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import narwhals.stable.v2 as nw
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -33,15 +33,22 @@ from priormtl.estimators.cross_validated import (
     MultiTaskRegressorCV,
 )
 from priormtl.estimators.labels import count_classes
+from priormtl.estimators.sources import reading
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.estimators.summary import ModelSummary
 from priormtl.exceptions import absent_name, unknown_name
-from priormtl.fitted import Fitted, show_part
+from priormtl.fitted import Fitted, Sample, show_part
 from priormtl.priors import FeaturePrior, as_feature_prior
+
+if TYPE_CHECKING:
+    from priormtl.engines import Frame, RawTable, Schema
 
 KINDS = ("regressor", "classifier")
 # A search takes some 200 evaluations of REML, of the cube of this each: a minute.
 MOST_COLUMNS = 1500
+# Numbers in statistics of tables that are too large for memory: 512 MB. REML holds a
+# few copies of them.
+MOST_NUMBERS = 2**26
 
 
 def tabular_model(
@@ -168,6 +175,125 @@ class TabularPipeline(Pipeline):
         last = steps[-1][1].__dict__.get("fitted_") if steps else None
         return show_part(self, last, name)
 
+    def fit_source(
+        self,
+        source: object,
+        schema: "Schema | None" = None,
+        *,
+        where: object = None,
+        **columns: Any,
+    ) -> Self:
+        """Fit the model to tables in files of any size.
+
+        Parameters
+        ----------
+        source, schema, where, target, weight, features, categories
+            See :meth:`MultiTaskRegressor.fit_source`. ``task`` is that of the model.
+        missing : {"error", "drop"}, default="error"
+            How to treat rows without task, target or weight: raise an error, or drop
+            them. Features may have gaps, as in ``fit``.
+
+        Returns
+        -------
+        self
+            The model that ``fit`` finds, if memory holds the table: up to 20 million
+            cells.
+
+        Notes
+        -----
+        Of larger tables, a sample of 50,000 rows chooses the model: how columns become
+        features, what varies between tasks, trees, effects of crossed levels, and
+        intervals. The sample has whole tasks, or rows of at least 500 tasks. All rows
+        are then summarised in one more pass, and the chosen linear model, with the
+        variances of its effects, is fitted to them, with the certificate of ``fit``.
+        ``fitted_.sample`` and the summary tell the size of the sample. This needs
+        squared loss, no ``time`` and no outlier tasks, and statistics of up to 512 MB:
+        where curves make them larger, effects of numbers are straight lines.
+
+        Examples
+        --------
+        >>> import numpy as np, pyarrow as pa
+        >>> from priormtl import tabular_model
+        >>> x, shop = np.arange(60) % 7, np.arange(60) % 6
+        >>> rows = pa.table({"shop": shop, "price": x, "sales": 3.0 * x + shop})
+        >>> model = tabular_model("regressor", task="shop", trees="none")
+        >>> model = model.fit_source(rows, target="sales")
+        >>> bool(model.score(rows, rows["sales"].to_numpy()) > 0.99)
+        True
+        """
+        from priormtl import engines  # noqa: PLC0415
+
+        features: TableFeatures = self.steps[0][1]
+        columns = {"task": features.task, **columns}
+        schema = engines.Schema.of(schema, **columns)
+        if schema.features is not None:
+            used = dict.fromkeys([*schema.features, *features.offset_columns])
+            schema = replace(schema, features=tuple(used))
+        opened = engines.open_source(source, where)
+        is_classifier = isinstance(_unfitted_part(self), MultiTaskClassifierCV)
+        raw = engines.RawTable.of(opened, schema, exact=is_classifier)
+        frame, raw = raw.settled(engines.RawTable.load)
+        if frame is None:
+            if reason := self.needs_memory():
+                raise ValueError(
+                    f"{opened.name} is too large for memory, which fit_source needs "
+                    f"with {reason}. Read some of its rows, by where, or use "
+                    "engines.fit, which fits linear models of any loss."
+                )
+            sample, raw = raw.settled(engines.RawTable.sample)
+            return self.fit_raw(raw, sample)
+        return self.fit_raw(raw, frame)
+
+    def needs_memory(self) -> str | None:
+        """What needs all rows in memory; None if a sample and statistics will do."""
+        features, linear = self.steps[0][1], _unfitted_part(self)
+        if isinstance(linear, MultiTaskClassifierCV):
+            return "classes"
+        if linear.loss != "squared":
+            return f"loss={linear.loss!r}"
+        for name in ("time", "exposure", "offset"):
+            if vars(features)[name] is not None:
+                return name
+        return "outlier_tasks=True" if linear.outlier_tasks else None
+
+    def fit_raw(self, raw: "RawTable", frame: "Frame") -> Self:
+        """Fit a table in files, of which ``frame`` holds all rows, or a sample."""
+        model = clone(self)
+        features, last = model.steps[0][1], model.steps[-1][1]
+        X = features.fit_transform(frame.X, frame.y)
+        m, is_sample = frame.all_tasks or 0, frame.all_tasks is not None
+        if m * len(X.design) ** 2 > MOST_NUMBERS and features.smooth == "auto":
+            warnings.warn(
+                f"{len(X.design)} features with curves are too many for {m:,} tasks of "
+                "a table that memory does not hold: effects of numbers are straight "
+                "lines. Name the columns that need a curve in smooth.",
+                UserWarning,
+                stacklevel=3,
+            )
+            features.set_params(smooth="none")
+            X = features.fit_transform(frame.X, frame.y)
+            features.set_params(smooth="auto")
+        if m * len(X.design) ** 2 > MOST_NUMBERS:
+            raise ValueError(
+                f"statistics of {m:,} tasks and {len(X.design)} features must have at "
+                f"most {MOST_NUMBERS:,} numbers: use fewer columns, or engines.fit, "
+                "which fits any number of tasks to features that are numbers."
+            )
+        last.fit(X, frame.y, sample_weight=frame.weight)
+        if is_sample:
+            linear = linear_part(model)
+            known: Fitted = linear.fitted_
+            size = Sample(len(frame.y), known.shape[0], frame.rows - frame.dropped)
+            effects = np.zeros(0) if known.crossed is None else known.crossed.effects
+            assert known.design is not None
+            with reading(self, raw.source) as advance:
+                whole = raw.summarize(known.design, effects, advance)
+            linear._extend(whole, size)
+            if linear is not last:
+                last._follow()
+        self.steps = model.steps
+        return self
+
     @property
     def fitted_(self) -> Fitted:
         """What the model learned; summaries, reports, files and plots read it."""
@@ -236,6 +362,13 @@ def linear_part(model: Any) -> Any:
     last = model[-1] if isinstance(model, Pipeline) else model
     stacked = isinstance(last, StackedRegressor | StackedClassifier)
     return last.model_ if stacked else last
+
+
+def _unfitted_part(model: Pipeline) -> Any:
+    """Linear model of a pipeline as it was given."""
+    last = model.steps[-1][1]
+    stacked = isinstance(last, StackedRegressor | StackedClassifier)
+    return last.model if stacked else last
 
 
 # Columns of a table as features.
