@@ -235,17 +235,32 @@ def test_order_of_rows_of_one_time_does_not_matter():
 def test_each_question_has_its_folds():
     table, y = panel(24, 8, seed=3)
     new = table.assign(site="new")
-    widths = {}
+    widths, given = {}, {"task": "site", "unseen_tasks": "shared", "lams": [0.0]}
     for asked in ("auto", "tasks"):
-        model = MultiTaskRegressorCV(
-            task="site", unseen_tasks="shared", calibrate=asked, lams=[0.0]
-        ).fit(table, y)
+        model = MultiTaskRegressorCV(calibrate=asked, **given).fit(table, y)
         widths[asked] = np.ptp(model.predict_interval(new), axis=1).mean()
         own = np.ptp(model.predict_interval(table), axis=1).mean()
         assert own < widths[asked]
     assert model.calibration_.question == "tasks"
     # Leaving a task out in its fold's model is nearly leaving it out.
     assert widths["tasks"] == pytest.approx(widths["auto"], rel=0.2)
+    # Folds are those of the splitter, and choose the structure.
+    cv = TaskGroupKFold(5, task="site")
+    other = MultiTaskRegressorCV(cv=cv, **given).fit(table, y)
+    np.testing.assert_array_equal(model.folds_, other.folds_)
+    np.testing.assert_array_equal(model.coef_, other.coef_)
+    np.testing.assert_array_equal(
+        model.predict_interval(new), other.predict_interval(new)
+    )
+    # Where the search needs other folds, models of whole tasks come after it.
+    forward = MultiTaskRegressorCV(time="year", calibrate="tasks", **given)
+    forward.fit(table, y)
+    assert forward.n_splits_ == 3
+    assert forward.calibration_.question == "tasks"
+    with pytest.raises(ValueError, match="two tasks or more"):
+        MultiTaskRegressorCV(calibrate="tasks").fit(
+            table[["x"]], y, task=np.zeros(len(y))
+        )
     later = MultiTaskRegressorCV(
         task="site", time="year", calibrate="rows", lams=[0.0]
     ).fit(table, y)
@@ -265,6 +280,10 @@ def test_folds_of_whole_tasks_choose_trees_for_new_tasks():
     model = tabular_model("regressor", task="site", cv=cv).fit(table, y)
     assert model[-1].trees_weight_ > 0.5
     assert model.fitted_.calibration.question == "tasks"
+    same = tabular_model("regressor", task="site", cv=3, calibrate="tasks")
+    np.testing.assert_array_equal(
+        same.fit(table, y).predict_interval(table), model.predict_interval(table)
+    )
     later = TaskTimeSplit(2, task="site", time="year")
     model = tabular_model("regressor", task="site", time="year", cv=later)
     assert len(model.fit(table, y).fitted_.held_out.splits) == 2

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from drawn_tables import exam_frame
-from priormtl import FeaturePrior, TaskPrior, load, tabular_model
+from priormtl import FeaturePrior, TaskGroupKFold, TaskPrior, load, tabular_model
 from priormtl.cli.main import app
 from priormtl.engines import raw_tables
 from processes import assert_refused
@@ -216,6 +216,7 @@ def test_tables_beyond_memory_get_a_linear_model_if_they_must(
     ("words", "message"),
     [
         (("--lam", "1", "--trees", "none"), "--trees needs the tabular model"),
+        (("--lam", "1", "--calibrate", "tasks"), "--calibrate needs the tabular model"),
         (("--key", "pupil", "--smooth", "hours"), "--key given. Omit one of them"),
         (("--model", "tabular", "--lam", "1"), "--lam needs --model linear"),
         (("--task-prior", "none", "--intercepts", "tied"), "needs a task prior"),
@@ -393,3 +394,19 @@ def test_marks_among_numbers_are_gaps(tmp_path, n):
         run("fit", table, *words, "--out", model),
         f"column 'rain' must hold numbers: got 'oops' in row {n - 30}",
     )
+
+
+def test_intervals_can_be_asked_for_new_tasks(exams, tmp_path):
+    out = tmp_path / "new.model"
+    model, result = fit(exams / "exams.csv", out, *PLAIN, "--calibrate", "tasks")
+    assert "Intervals hold for rows of new tasks" in " ".join(result.output.split())
+    frame = pd.read_csv(exams / "exams.csv")
+    expected = tabular_model(
+        "regressor",
+        task="school",
+        trees="none",
+        smooth="none",
+        cv=TaskGroupKFold(2, task="school"),
+    ).fit(frame.drop(columns=TARGETS), frame["score"])
+    X = frame.drop(columns=TARGETS).assign(school="new")
+    np.testing.assert_allclose(model.predict_interval(X), expected.predict_interval(X))

@@ -79,6 +79,19 @@ class FitRequest(main.TableOptions):
             "hold for them."
         ),
     ] = None
+    calibrate: Annotated[
+        str | None,
+        main.word_option(
+            "auto",
+            "rows",
+            "later",
+            "tasks",
+            help="For which rows intervals hold: rows like those of the table, later "
+            "rows (with --time), or rows of new tasks. With tasks, the model is chosen "
+            "for new tasks, too, on folds of whole tasks. By default, rows, or later "
+            "rows with --time.",
+        ),
+    ] = None
     trees: Annotated[
         str | None,
         main.word_option(
@@ -320,6 +333,7 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
     if frame is not None and raw is not None:
         return fit_tabular(request, raw, frame, prior), reason
     only = {"--smooth": request.smooth, "--trees": request.trees}
+    only["--calibrate"] = request.calibrate
     for option, value in (only | dict.fromkeys(request.family_options(), "")).items():
         if value is not None:
             raise ValueError(
@@ -386,6 +400,8 @@ def tabular_settings(request: FitRequest) -> main.Facts:
         settings["offset"] = request.offset
     if request.time is not None:
         settings["time"] = request.time
+    if request.calibrate is not None:
+        settings["calibrate"] = request.calibrate
     return settings
 
 

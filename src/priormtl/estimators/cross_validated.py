@@ -174,6 +174,11 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         with unchanged_on_error(self):
             table = self._read_table(X, y, task, sample_weight, reset=True)
             rows = table.to_tasks()
+            question = self._question(table)
+            # Who asks about new tasks is answered by folds of these. Times say that
+            # forecasts matter, and outlier tasks need rows of all tasks.
+            is_plain = table.time is None and table.codes is not None
+            by_task = question == "tasks" and is_plain and not self.outlier_tasks
             whole_tasks = self._holds_out_tasks(table)
             # Even shares of classes within tasks would tell the held-out rows of small
             # tasks; free intercepts need them, and so may other scores.
@@ -188,6 +193,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                     y,
                     groups,
                     by_class=by_class,
+                    by_task=by_task,
                     whole_tasks=whole_tasks,
                     n_classes=self._n_classes,
                 )
@@ -207,14 +213,13 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 data = data._replace(with_levels=with_levels)
             else:
                 data = divide_rows(table, rows)
-            usual = "rows" if table.time is None else "later"
-            question = self._question(table) or usual
             posed, candidate = self._search_and_fit(data, root)
             self._hold_out(table, splits)
             held_out = self.fitted_.held_out
             if held_out is not None and held_out.history.any():
                 self._remember(table, self._scores(X, task)[0])
-            if question != usual:
+            known = self.fitted_.calibration
+            if question and known is not None and question != known.question:
                 self._calibrate_for(question, table, posed, candidate)
         if root is not None:
             root.call_on_fit_task_end(estimator=self, X=X, y=y)
@@ -644,8 +649,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         The chosen model is fitted once more without rows at random, or whole tasks.
         """
         fitted, solver = self.fitted_, self._solver()
-        if table.codes is None or fitted.calibration is None:
+        if table.codes is None:
             return
+        assert fitted.calibration is not None
         assert fitted.held_out is not None
         if question == "rows":
             folds = deal_rows(strata_of(table, by_class=False), DEFAULT_FOLDS)
@@ -782,8 +788,11 @@ unseen_tasks, loss, dispersion, exposure, offset, crossed
     calibrate : {"auto", "rows", "later", "tasks"}, default="auto"
         For which rows intervals hold: rows like those of the fit, later rows of known
         tasks, or rows of new tasks. "auto": "later" with ``time``, else "rows"; in both
-        cases new tasks have wider intervals. "tasks" holds out whole tasks to make sure
-        of these.
+        cases new tasks have wider intervals. With "tasks" folds hold out whole tasks,
+        as in :class:`TaskGroupKFold`: structure, strengths, trees and intervals are
+        those for new tasks, and known tasks have their intervals, too. With ``time`` or
+        ``outlier_tasks``, or where ``cv`` is no number, only intervals of new tasks
+        are made of tasks that were held out.
 
     Attributes
     ----------

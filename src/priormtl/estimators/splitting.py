@@ -20,6 +20,7 @@ from priormtl.fitted import Fitted
 from priormtl.selection import (
     Split,
     as_splits,
+    deal_groups,
     deal_rows,
     most_forward_splits,
     split_by_fold,
@@ -51,14 +52,15 @@ def make_splits(
     groups: object = None,
     *,
     by_class: bool,
+    by_task: bool = False,
     whole_tasks: bool = False,
     n_classes: int = 2,
 ) -> list[Split]:
     """Rows of each split: our folds for a number, else as the splitter says.
 
-    With ``whole_tasks``, our folds may hold out all rows of a task. Where rows have
-    times, our folds go forward. Each of more than two classes, whose numbers are the
-    targets, always has rows to learn from.
+    Our folds hold out whole tasks ``by_task``. With ``whole_tasks``, they may hold out
+    all rows of a task. Where rows have times, our folds go forward. Each of more than
+    two classes, whose numbers are the targets, always has rows to learn from.
     """
     n_folds = DEFAULT_FOLDS if cv is None else cv
     if isinstance(n_folds, bool) or not isinstance(n_folds, Integral):
@@ -78,6 +80,12 @@ def make_splits(
             Split(used[train], used[test])
             for train, test in split_forward(*known, count, HORIZON)
         ]
+    if by_task:
+        assert table.codes is not None
+        used = np.flatnonzero(table.measured()[:, 0])
+        codes = np.unique(table.codes[used], return_inverse=True)[1]
+        folds = deal_groups(codes, min(int(n_folds), int(codes.max()) + 1))
+        return [Split(used[a], used[b]) for a, b in split_by_fold(folds)]
     strata = strata_of(table, by_class=by_class)
     kept = strata[:, :0] if whole_tasks else None
     if n_classes > 2:
