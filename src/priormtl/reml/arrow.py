@@ -361,7 +361,7 @@ class Dense:
         """Logarithm of the determinant."""
         return 2.0 * float(np.log(np.diagonal(self.root)).sum())
 
-    def solve(self, right: Array, tolerance: float = SOLVED) -> Array:  # noqa: ARG002
+    def solve(self, right: Array, tolerance: float = SOLVED) -> Array:
         """The inverse, scaled from both sides, times columns (p + M, T): exact."""
         scale = self.scale[:, np.newaxis]
         return np.asarray(scale * lapack.dpotrs(self.root, scale * right, lower=1)[0])
