@@ -136,6 +136,7 @@ class Model:
     epsilon: float = 1.0
     loss: str = "squared"
     dispersion: float | None = None  # of the negative binomial; None: estimated
+    may_scatter: bool = False  # whether REML estimates a variance above that of counts
     n_classes: int = 2  # with logistic loss; more: multinomial
     penalty: str = "l21"
     feature_prior: FeaturePrior | None = None
@@ -203,7 +204,8 @@ class Model:
     @property
     def family(self) -> Family | None:
         """Family of the loss; None for squared loss."""
-        return find_family(self.loss, self.dispersion, self.n_classes)
+        found = find_family(self.loss, self.dispersion, self.n_classes)
+        return found.scattered() if found is not None and self.may_scatter else found
 
     def pose(
         self,

@@ -345,6 +345,8 @@ def family_covariances(posed: Posed, solution: Solution) -> Covariances:
     unit, weight = posed.model.weight_unit, fit.data.weight
     squares = fit.data.task_sums(weight * at.slopes**2) / unit
     noise = 1.0 if fit.family.noise_is_known else None
+    if fit.family.may_scatter and posed.estimate is not None:
+        noise = (posed.estimate.noise_variance or unit) / unit
     rows = Rows(float(np.count_nonzero(weight)), noise)
     used = posed._replace(problem=model)
     found = covariances(used, solution.coef[selected], squares, rows=rows)

@@ -403,3 +403,28 @@ def test_intervals_of_counts_with_crossed_factors():
     ).fit(frame[columns], y)
     ends = ours.predict_interval(frame[columns])
     assert 0.85 < np.mean((ends[:, 0] <= y) & (y <= ends[:, 1])) < 0.99
+
+
+@pytest.mark.parametrize("scatter", [1e-9, 1.0])
+def test_what_counts_scatter_beyond_their_loss_is_no_effect_of_tasks(scatter):
+    """A search estimates how much that is; a model with given ties is the GLMM."""
+    rng = np.random.default_rng(0)
+    task = np.repeat(np.arange(12), 15)
+    frame = pd.DataFrame(rng.normal(size=(180, 6))).rename(columns="x{}".format)
+    mean = np.exp(1.5 + 0.3 * frame["x0"])
+    y = rng.poisson(mean * rng.gamma(1.0 / scatter, scatter, 180))
+    settings = {"task": "task", "loss": "poisson", "ties": "adaptive"}
+    settings |= {"task_prior": "mean", "fit_intercept": "tied"}
+    frame["task"] = task
+    known = MultiTaskRegressor(0.0, intercept_strength="adaptive", **settings)
+    known.fit(frame, y)
+    search = MultiTaskRegressorCV(lams=(0.0,), epsilons=(1.0,), **settings)
+    search.fit(frame, y)
+    errors = [
+        np.sqrt(np.mean((np.log(one.predict(frame) / mean)) ** 2))
+        for one in (search, known)
+    ]
+    if scatter < 1.0:
+        assert errors[0] == pytest.approx(errors[1], rel=0.1)
+    else:
+        assert errors[0] < 0.7 * errors[1]

@@ -515,7 +515,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         allows_free, name = self._allows_free(data), type(self).__name__
         # Structures and strengths are filled in by the search.
         blank: dict[str, Any] = {"task_prior": None, "ties": "uniform"}
-        blank["fit_intercept"] = True
+        # Variances of tasks would take up what counts scatter beyond their loss.
+        blank |= {"fit_intercept": True, "may_scatter": True}
         if self._dispersion is not None:
             blank["dispersion"] = self._dispersion
         model = self._model(lam=1.0, theta=1.0, epsilon=1.0, **blank)

@@ -626,7 +626,8 @@ class FixedStrengths(LinearMultiTask):
         has_outliers, solver = check_outlier_tasks(self.outlier_tasks), self._solver()
         if has_outliers and self._n_classes > 2:
             raise ValueError(
-                f"outlier_tasks must be False with {self._n_classes} classes."
+                f"outlier_tasks must be False with {self._n_classes} classes: got "
+                "True. Use two classes, such as one against all others."
             )
         posed, solution = posed.fit(solver, data, start)
         if has_outliers:

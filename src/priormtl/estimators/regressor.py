@@ -221,7 +221,9 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         The nuclear norm and outlier tasks are not available on a device.
     loss : {"squared", "poisson", "gamma", "negative_binomial"}, default="squared"
         Loss function. "poisson" and "negative_binomial" are for counts, "gamma" is for
-        positive amounts. Their mean is exp(x p_i + b_i); see Notes.
+        positive amounts. Their mean is exp(x p_i + b_i); see Notes. With "poisson",
+        :class:`MultiTaskRegressorCV` lets rows scatter by more than their mean where
+        REML says so.
     dispersion : float, optional
         Dispersion alpha of the negative binomial: the variance of a count of mean μ is
         μ + alpha μ². If None, it is estimated.

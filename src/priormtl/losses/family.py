@@ -69,6 +69,9 @@ class Family(ABC):
     needs: ClassVar[str] = "different values"
     # Whether the variance follows from the mean; else REML estimates its factor.
     noise_is_known: ClassVar[bool] = True
+    # Whether rows may scatter by more than the family says: REML then estimates the
+    # factor of their variance, which is at least 1.
+    may_scatter: bool = False
     # Scores of a row: one, or that of each class.
     scores_per_row: int = 1
     # Whether the family has a parameter that `refit` estimates.
@@ -211,6 +214,10 @@ class Family(ABC):
 
     def refit(self, eta: Array, y: Array, weight: Array) -> "Family":
         """The same family at the most likely dispersion, given scores."""
+        return self
+
+    def scattered(self) -> "Family":
+        """The same where rows may scatter by more than the family says."""
         return self
 
     def bind(

@@ -21,6 +21,8 @@ from priormtl.losses.family import bounded_exp
 class Poisson(Counts):
     """Negative log-likelihood of a count with mean e^η."""
 
+    may_scatter: bool = False
+
     name: ClassVar[str] = "poisson"
     scoring: ClassVar[tuple[str, float]] = ("neg_mean_poisson_deviance", 2.0)
 
@@ -35,6 +37,9 @@ class Poisson(Counts):
 
     def bend(self, eta: Array, y: Array) -> Array:
         return bounded_exp(eta)
+
+    def scattered(self) -> "Poisson":
+        return Poisson(may_scatter=True)
 
     def level(
         self, eta: Array, y: Array, weight: Array, sums: Callable[[Array], Array]

@@ -74,10 +74,12 @@ def estimate_family_ties(
 
     Rows have noise of variance 1, or of ``unit``, the mean weight of rows. Each round
     starts where the last one ended, the first one at ``start``. The last one changes
-    scores by a share of ``same_scores`` at most.
+    scores by a share of ``same_scores`` at most. Rows that may scatter have the noise
+    that fits best, if it is above ``unit``.
     """
     d, m = fit.shape
-    noise = unit if fit.family.noise_is_known else None
+    may_scatter = fit.family.may_scatter
+    noise = unit if fit.family.noise_is_known and not may_scatter else None
     tied = isinstance(fit.intercepts, TiedIntercepts)
     rows = np.zeros((d + tied, m))
     is_known = start is not None and start.rows.shape == rows.shape
@@ -141,6 +143,9 @@ def estimate_family_ties(
             found, gain = search_ties(moments, laplacian, fit.intercepts, search)
         if found.noise_variance is None:
             break
+        if may_scatter and found.noise_variance < unit:
+            noise = unit  # that of the family is the least
+            continue
         # Exponentials may be far from their quadratic models: unless the loss falls, go
         # part of the way, as a damped Newton step does (see `losses.family`).
         bounded = fit.family.lipschitz is not None
