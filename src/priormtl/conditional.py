@@ -67,6 +67,8 @@ class Conditional(NamedTuple):
             return None
         if constraints is not None and np.any(constraints.signs != 0):
             return None
+        # The precisions t of the effects in the units of X, and their means q: the mean
+        # of the tasks, or a share of it where a ridge shrinks all tasks.
         scale = posed.scale
         used = np.isfinite(scale)
         ridge = np.zeros(len(scale)) if prior.ridge is None else prior.ridge
@@ -110,6 +112,8 @@ class Conditional(NamedTuple):
             return found._with_moments(posed.moments)
         if not isinstance(data, StackedRows):
             return None
+        # With other losses rows count by their quadratic approximation about the fit:
+        # G = Zᵀ W Z with W = f″, and h = G u − Zᵀ f′.
         eta = score_rows(data, coef.T, intercept)
         if posed.crossed is not None:
             eta = eta + posed.crossed.scores
@@ -127,6 +131,8 @@ class Conditional(NamedTuple):
 
     def _with_moments(self, moments: Moments) -> Self:
         """The same with what the rows of each task say, with squared loss."""
+        # G and h of rows (1, x − c) from centred moments: w, w (x̄ − c), and
+        # XᵀX + w (x̄ − c)(x̄ − c)ᵀ; targets are less what effects in common explain.
         places, w, m = self.varying, moments.weight, len(moments.weight)
         features = places[places > 0] - 1
         fixed = np.where(np.isfinite(self.precision), 0.0, self.mean)
@@ -178,6 +184,7 @@ class Conditional(NamedTuple):
             pull = self.prior @ u - self.pull
             return G @ u - h + pull + Z.T @ first, first, second
 
+        # Newton's method on the objective of one task: H = G + Zᵀ f″ Z + prior.
         gradient, first, second = slope(u)
         for _ in range(0 if family is None else NEWTON_STEPS):
             H = G + (Z.T * second) @ Z + self.prior
@@ -191,6 +198,7 @@ class Conditional(NamedTuple):
                 length *= 0.5
                 there = slope(u + length * step)
             u, (gradient, first, second) = u + length * step, there
+        # From now on the new rows count by their approximation, as those before.
         new = (Z.T * second) @ Z
         curvature, right = self.curvature.copy(), self.right.copy()
         curvature[i] = G + new

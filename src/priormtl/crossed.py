@@ -142,6 +142,8 @@ def solve_by_turns(
     iterations, best = 0, None
     most_turns = 100
     for _ in range(most_turns):
+        # Given v: the problem in P, solved closer than asked for, since its gap counts
+        # 1 + κ times in the gap of both. Given P: the best v.
         problem = problem_at(term)
         share = 0.5 / (1.0 + term.absorption)
         closer = replace(solver, tol=max(share * solver.tol, 1e-15))
@@ -156,6 +158,8 @@ def solve_by_turns(
         settled = moved <= 1e-14 * np.abs(fitted.effects).max(initial=0.0)
         if accepted or settled or iterations > solver.max_iter:
             break
+        # A turn maps v to its best value for the best P. Turns alone converge slowly
+        # where factors and tasks explain the same differences.
         places.append(term.effects)
         images.append(fitted.effects)
         term = replace(term, effects=_extrapolate(places[-MEMORY:], images[-MEMORY:]))
@@ -175,6 +179,8 @@ def _certify(
     """Solution in P at effects that are at their best, with the gap of both."""
     here = settle(problem, problem.at(solution.coef), [max_iter(0)])
     assert here is not None
+    # The gap (1 + κ) g of the head of this page; ``left`` is what the effects, which
+    # are found by iteration, lack to be at their best.
     known, factor = here.certificate, 1.0 + term.absorption
     primal = known.primal + term.cost
     both = known._replace(

@@ -216,9 +216,12 @@ def covariances(
     noise = known
     if is_penalised:
         kind = "bootstrap"
-        draws = _noise(gram) * np.sqrt(noise)
+        # Zᵀ times noise of variance σ² is N(0, σ² G): always the same draws of it.
+        values, vectors = np.linalg.eigh(gram)
+        roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis, :]
+        draws = np.random.default_rng(0).standard_normal((m, k, REPLICATES))
         rhs = np.zeros((found.n_nodes, k, REPLICATES))
-        rhs[:m] = draws
+        rhs[:m] = roots @ draws * np.sqrt(noise)
         moved = factor.solve(rhs)[:m]
         middle = moved.mean(axis=0)
         own = moved @ moved.swapaxes(1, 2) / REPLICATES
@@ -366,12 +369,3 @@ def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:
         raw = fit.moments.raw_gram()
         return np.broadcast_to(raw, (m, d, d)), np.zeros(d), 0
     return fit.blocks_with_intercepts(), fit.centre, 1
-
-
-def _noise(gram: Array) -> Array:
-    """Draws from N(0, G_i) for each task (m, k, replicates)."""
-    values, vectors = np.linalg.eigh(gram)
-    roots = vectors * np.sqrt(np.maximum(values, 0.0))[:, np.newaxis, :]
-    seed = 0
-    rng = np.random.default_rng(seed)
-    return roots @ rng.standard_normal((*gram.shape[:2], REPLICATES))

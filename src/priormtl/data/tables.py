@@ -233,17 +233,15 @@ def stack_tasks(
                 f"{len(target)} for {n} rows."
             )
     task = np.repeat(np.array(names), [len(target) for target in targets])
-    return _stack(tables), np.concatenate([np.asarray(t) for t in targets]), task
-
-
-def _stack(tables: list[Any]) -> Any:
-    frames = [as_frame(table) for table in tables]
-    known = [frame for frame in frames if frame is not None]
-    if len(known) == len(tables):
-        return nw.concat(known, how="vertical").to_native()
-    if any(issparse(table) for table in tables):
-        return csr_array(vstack([csr_array(table) for table in tables]))
-    return np.concatenate([np.asarray(table) for table in tables])
+    frames = [frame for frame in map(as_frame, tables) if frame is not None]
+    stacked: Any
+    if len(frames) == len(tables):
+        stacked = nw.concat(frames, how="vertical").to_native()
+    elif any(issparse(table) for table in tables):
+        stacked = csr_array(vstack([csr_array(table) for table in tables]))
+    else:
+        stacked = np.concatenate([np.asarray(table) for table in tables])
+    return stacked, np.concatenate([np.asarray(t) for t in targets]), task
 
 
 def one_vs_one(X: object, y: object) -> tuple[Any, np.ndarray, np.ndarray]:

@@ -68,13 +68,17 @@ class BlockQuadratic:
             if pull is not None:
                 pull = np.vstack([np.zeros((extra, pull.shape[1])), pull])
         if isinstance(form, NormalForm):
-            # Gram matrices that can be written belong to nobody else. Others get the
-            # relation once only those in use are copied (`restrict`).
-            if relation.nnz and form.gram.flags.writeable:
-                _add_relation(relation, form.gram)
+            # Gram matrices that can be written belong to nobody else, and small ones
+            # are copied. Large ones get the relation once those in use are copied.
+            gram, is_own = form.gram, form.gram.flags.writeable
+            if relation.nnz and (is_own or gram.size <= LARGE):
+                gram = gram if is_own else restrict_tasks_last(gram)
+                entries, last = relation.tocoo(), gram.transpose(1, 2, 0)
+                last[entries.row, entries.col] += entries.data[:, np.newaxis]
                 relation = NO_RELATION
             linear = form.linear if pull is None else form.linear + pull
-            form, pull = form._replace(linear=np.ascontiguousarray(linear)), None
+            linear, pull = np.ascontiguousarray(linear), None
+            form = NormalForm(gram, linear, form.intercept_ties)
         return cls(
             form,
             relation,
@@ -124,11 +128,6 @@ class BlockQuadratic:
         is_whole = len(features) == len(self.lam) - self.n_intercepts
         if is_whole and (isinstance(self.form, SampleForm) or not self.relation.nnz):
             return self
-        if is_whole:
-            gram = restrict_tasks_last(self.form.gram)
-            _add_relation(self.relation, gram)
-            form = self.form._replace(gram=gram)
-            return replace(self, form=form, relation=NO_RELATION)
         first = np.arange(self.n_intercepts)
         rows = np.concatenate([first, self.n_intercepts + features])
         part = replace(
@@ -149,10 +148,3 @@ class BlockQuadratic:
         linear = self.form.linear[rows]
         form = self.form._replace(gram=gram, linear=linear)
         return replace(part, form=form, relation=NO_RELATION)
-
-
-def _add_relation(relation: csr_array, gram: Array) -> None:
-    """Add to Gram matrices (m, k, k), in place."""
-    entries = relation.tocoo()
-    last = gram.transpose(1, 2, 0)  # tasks last, as they lie in memory
-    last[entries.row, entries.col] += entries.data[:, np.newaxis]

@@ -210,6 +210,7 @@ def _extrapolate(
 
 def proximal_step(problem: Problem, base: Point, curvature: float) -> Point:
     """Minimiser of the quadratic model of this curvature around ``base``."""
+    # argmin ⟨∇f, U − P⟩ + η/2 ‖U − P‖² + lam · penalty(U): complete the square.
     target: Array = base.coef - base.gradient / curvature
     return problem.at(problem.prox(target, 1.0 / curvature), near=base)
 

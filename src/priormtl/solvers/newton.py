@@ -155,6 +155,9 @@ def _search(problem: Problem, point: Point, coef: np.ndarray) -> Point:
     end = problem.at(coef, near=point)
     before = problem.objective(point)
     move = coef - point.coef
+    # Armijo's rule for a sum with a penalty: the decrease that is asked for is a share
+    # of ⟨∇f, move⟩ + lam (penalty after − before), which is negative unless P is at its
+    # optimum (Tseng and Yun, "A coordinate gradient descent method", 2009).
     penalties = problem.lam * (
         problem.penalty.value(coef) - problem.penalty.value(point.coef)
     )
