@@ -269,7 +269,7 @@ def _expand_plain(
     if column in design.wiggles():
         raise ValueError(
             f"model must be a pipeline of SplineFeatures and the linear model, since "
-            f"{column!r} has wiggles: use make_pipeline(splines, model)."
+            f"{column!r} is fitted by a curve: use make_pipeline(splines, model)."
         )
     [place] = find_places("feature", [column], learned.features)
     statistics = fitted.statistics

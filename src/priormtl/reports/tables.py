@@ -54,8 +54,8 @@ def feature_table(fitted: FittedModel) -> Table:
         bent = (fitted.parts[1] / whole) ** 2
         numbers.append(("curve", "Share of curve", np.where(bent < straight, 0, bent)))
         note += (
-            " Curves count for the size of their column; mean, min and max are those "
-            "of its straight part, or of the size of a periodic curve."
+            " The size of a column includes its curve; mean, min and max are those of "
+            "its straight part, or of the size of a periodic curve."
         )
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
@@ -177,9 +177,9 @@ def curve_table(fitted: FittedModel) -> Table | None:
         if not np.isnan(values).all()
     ]
     note = (
-        "Effect of each column over its values, mean of all tasks and range over "
-        "tasks; zero on average over the training rows. From and To are two standard "
-        "errors away. Other columns stay as they are."
+        "Effect of each column over its values: mean and range over tasks, zero on "
+        "average over the training rows. From and To: the mean minus and plus two "
+        "standard errors. Other columns are held fixed."
     )
     return Table("curves", "Curves", (*texts, *numbers), note)
 
@@ -214,9 +214,9 @@ def level_table(fitted: FittedModel) -> Table | None:
         for one in fitted.summary.crossed
     ]
     note = (
-        "Effects of levels, the same in all tasks, shrunk to zero as their standard "
-        f"deviation says: {join_words(map(spell_label, spreads))}. Furthest from zero, "
-        "in standard errors, first."
+        "Effects of levels are the same in all tasks and shrunk towards zero. Standard "
+        f"deviations: {join_words(map(spell_label, spreads))}. Sorted by the distance "
+        "from zero in standard errors."
     )
     if fitted.summary.is_stochastic:
         note += " The likelihood was estimated by random probes."
@@ -239,9 +239,9 @@ def calibration_table(known: Reliability | None, where: str) -> Table | None:
     if np.isnan(loss):
         heads = ("Mean prediction", "Mean target")
         note = (
-            f"Rows ({where}) in ten parts by their prediction. In a good model means "
-            "of predictions and targets agree, and residuals lie about zero. Lines "
-            "span nine of ten targets."
+            f"Rows ({where}) in ten parts by their prediction. In a calibrated model, "
+            "mean predictions and mean targets agree, and residuals are centred on "
+            "zero. Lines contain 90 % of the targets."
         )
     else:
         share = f"Share of {'the' if several else 'second'} class"
@@ -268,7 +268,7 @@ def statement_table(fitted: FittedModel) -> Table | None:
         return None
     columns = (
         Column.of("statement", "Statement", [one.statement for one in found]),
-        Column.of("outcome", "Came to", [one.words for one in found]),
+        Column.of("outcome", "Result", [one.words for one in found]),
         Column.of("least", "Min", [one.least for one in found]),
         Column.of("most", "Max", [one.most for one in found]),
     )
