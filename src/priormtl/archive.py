@@ -218,7 +218,7 @@ def _from_json(text: bytes | str) -> Any:
         raise ModelFileError("not a priormtl file, or it was cut off.") from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> Settings:
+def _distinct(pairs: list[tuple[str, object]]) -> Settings:
     """Table of the pairs; a key that comes twice is refused."""
     table = dict(pairs)
     if len(table) < len(pairs):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isfinite, isnan
-from typing import Any, Protocol
+from typing import Protocol
 from unicodedata import combining, decomposition, east_asian_width, normalize
 
 NOTHING = "–"
@@ -465,7 +465,7 @@ def to_json(
     return json.dumps(plain, allow_nan=False, ensure_ascii=ensure_ascii, indent=indent)
 
 
-def _without_nan(value: object) -> Any:
+def _without_nan(value: object) -> object:
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy
         value = value.tolist()
     if isinstance(value, float):

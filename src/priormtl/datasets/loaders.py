@@ -56,14 +56,14 @@ def _build_pairs(
     source: Source,
     originals: np.ndarray,
     label: np.ndarray,
-    pairs: Sequence[tuple[Any, Any]],
+    pairs: Sequence[tuple[object, object]],
     *,
     prefix: str = "",
     group: Index | None = None,
     **others: Any,
 ) -> TaskSet:
     """Task set with one task per pair of classes, the second of which is +1."""
-    kept = np.isin(label, np.unique(pairs))
+    kept = np.isin(label, np.unique(np.array(pairs)))
     sample, y, code = pair_classes(label[kept], pairs)
     return _build(
         source,
