@@ -20,17 +20,6 @@ from priormtl.reports.model import FittedModel, Scores, row_norms
 
 MOST_BYTES = 1_500_000  # of a page
 NUMBER_BYTES = 11  # of a number as the page holds it
-TABLE_BYTES = {
-    "features": 480_000,
-    "curves": 60_000,
-    "tasks": 150_000,
-    "levels": 80_000,
-    "calibration": 4_000,
-    "statements": 30_000,
-    "relations": 130_000,
-    "structures": 10_000,
-    "search": 90_000,
-}
 RELATION_NUMBERS = {  # of an audit, and their labels
     "weight": "Weight",
     "violation_before": "Disagreement without",
@@ -408,7 +397,18 @@ def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Blo
 
 def _count_within(table: Table, costs: Array) -> int:
     """Number of rows within the table's share of the page; at least one."""
-    budget = TABLE_BYTES[table.name]
+    budgets = {
+        "features": 480_000,
+        "curves": 60_000,
+        "tasks": 150_000,
+        "levels": 80_000,
+        "calibration": 4_000,
+        "statements": 30_000,
+        "relations": 130_000,
+        "structures": 10_000,
+        "search": 90_000,
+    }
+    budget = budgets[table.name]
     return max(1, int(np.searchsorted(np.cumsum(costs), budget, side="right")))
 
 
