@@ -171,7 +171,7 @@ def compare(
     if time is not None and asked == "rows":
         asked = "later"
     splitter = make_splitter(asked, cv, task, time)
-    roles: Any = {"loss": loss, "exposure": exposure, "offset": offset}
+    roles: dict[str, Any] = {"loss": loss, "exposure": exposure, "offset": offset}
     comparison = read_comparison(
         X, y, task, splitter, classify=by_class, time=time, **roles
     )
