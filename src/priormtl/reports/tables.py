@@ -20,14 +20,6 @@ from priormtl.reports.model import FittedModel, Scores, row_norms
 
 MOST_BYTES = 1_500_000  # of a page
 NUMBER_BYTES = 11  # of a number as the page holds it
-RELATION_NUMBERS = {  # of an audit, and their labels
-    "weight": "Weight",
-    "violation_before": "Disagreement without",
-    "violation_after": "Disagreement",
-    "share": "Share of penalty",
-    "statistic": "Statistic",
-    "p_value": "p-value",
-}
 
 
 def feature_table(fitted: FittedModel) -> Table:
@@ -270,6 +262,14 @@ def statement_table(fitted: FittedModel) -> Table | None:
 
 def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | None:
     """Relations of an audit or of the model's prior, strongest disagreement first."""
+    numbers = {  # of an audit, and their labels
+        "weight": "Weight",
+        "violation_before": "Disagreement without",
+        "violation_after": "Disagreement",
+        "share": "Share of penalty",
+        "statistic": "Statistic",
+        "p_value": "p-value",
+    }
     title = "Relations of the prior"
     about = (
         "Disagreement is 0 where a relation holds exactly and 1 where coefficients as "
@@ -280,7 +280,7 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
         words = {"relation": "Relation", "kind": "Between", "verdict": "Verdict"}
         columns = tuple(
             Column.of(name, label, [vars(r)[name] for r in audited])
-            for name, label in (words | RELATION_NUMBERS).items()
+            for name, label in (words | numbers).items()
         )
         note = (
             f"{about}; “without” is a fit without the prior. Strongest "
@@ -320,8 +320,8 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
     relations = [spell_label(one.relation) for one in statements]
     columns = (
         Column("relation", "Relation", tuple(relations)),
-        Column("violation_after", RELATION_NUMBERS["violation_after"], violation),
-        Column("share", RELATION_NUMBERS["share"], share),
+        Column("violation_after", numbers["violation_after"], violation),
+        Column("share", numbers["share"], share),
     )
     note = f"{about}, in the fitted model. Strongest disagreement first."
     table = Table("relations", title, columns, note)
