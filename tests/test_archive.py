@@ -304,7 +304,7 @@ BAD_SIZES = [[-1], [True, 2], [2.0], ["2"], [None], 2, None, {"0": 2}, [1] * 9, 
 @pytest.mark.parametrize("shape", BAD_SIZES, ids=repr)
 def test_impossible_shapes_are_refused(tmp_path, shape):
     header = header_of(x=entry([0, 16], shape))
-    with pytest.raises(ModelFileError, match="'x' has an impossible shape or place"):
+    with pytest.raises(ModelFileError, match="'x' has an invalid shape or position"):
         read_bytes(tmp_path, sealed(header, bytes(16)))
 
 
@@ -313,7 +313,7 @@ def test_impossible_shapes_are_refused(tmp_path, shape):
 )
 def test_impossible_places_are_refused(tmp_path, offsets):
     header = header_of(x=entry(offsets, [2]))
-    with pytest.raises(ModelFileError, match="'x' has an impossible shape or place"):
+    with pytest.raises(ModelFileError, match="'x' has an invalid shape or position"):
         read_bytes(tmp_path, sealed(header, bytes(16)))
 
 
@@ -335,7 +335,7 @@ BAD_ENTRIES = [None, [], "x", 3, {}, {"dtype": "F64"}, entry([0, 0], [0]) | {"mo
 
 @pytest.mark.parametrize("bad", BAD_ENTRIES)
 def test_entries_that_describe_no_array_are_refused(tmp_path, bad):
-    with pytest.raises(ModelFileError, match="'x' is not described as it must be"):
+    with pytest.raises(ModelFileError, match="'x' has an invalid description"):
         read_bytes(tmp_path, sealed(header_of(x=bad)))
 
 

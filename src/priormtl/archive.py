@@ -180,10 +180,10 @@ def _read_settings(metadata: object, kind: str) -> Settings:
 
 def _check_entry(name: str, entry: object, size: int) -> None:
     if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
-        raise ModelFileError(f"array {name!r} is not described as it must be.")
+        raise ModelFileError(f"array {name!r} has an invalid description.")
     shape, offsets = entry["shape"], entry["data_offsets"]
     if not _are_sizes(shape) or not _are_sizes(offsets) or len(offsets) != 2:
-        raise ModelFileError(f"array {name!r} has an impossible shape or place.")
+        raise ModelFileError(f"array {name!r} has an invalid shape or position.")
     if not isinstance(entry["dtype"], str) or entry["dtype"] not in DTYPES:
         raise ModelFileError(f"array {name!r} has an unknown type.")
     dtype = np.dtype(DTYPES[entry["dtype"]])
@@ -192,7 +192,7 @@ def _check_entry(name: str, entry: object, size: int) -> None:
     if not 0 <= begin <= end <= size or end - begin != count:
         raise ModelFileError(f"array {name!r} does not lie inside the file.")
     if math.prod(max(1, side) for side in shape) > MOST_FILE_BYTES:
-        raise ModelFileError(f"array {name!r} has an impossible shape or place.")
+        raise ModelFileError(f"array {name!r} has an invalid shape or position.")
 
 
 def _are_sizes(values: object) -> bool:
@@ -218,7 +218,7 @@ def _from_json(text: bytes | str) -> Any:
         raise ModelFileError("not a priormtl file, or it was cut off.") from None
 
 
-def _distinct(pairs: list[tuple[str, Any]]) -> Settings:
+def _distinct(pairs: list[tuple[str, object]]) -> Settings:
     """Table of the pairs; a key that comes twice is refused."""
     table = dict(pairs)
     if len(table) < len(pairs):

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from math import isfinite, isnan
-from typing import Any, Protocol
+from typing import Protocol
 from unicodedata import combining, decomposition, east_asian_width, normalize
 
 NOTHING = "–"
@@ -254,30 +254,6 @@ def to_markdown(table: Table) -> str:
 # HTML
 
 
-STYLE = """\
-body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;
-color:#1a1a1a;background:#fff}
-.scroll{overflow-x:auto;margin:2rem 0}
-table{border-collapse:collapse;font-variant-numeric:tabular-nums}
-caption{font-weight:600;text-align:left;padding:.4rem 0}
-th,td{padding:.3rem .8rem;text-align:right;white-space:nowrap}
-thead th{border-top:2px solid;border-bottom:1px solid;white-space:normal}
-th[scope=row],td.words,thead th.words{text-align:left;font-weight:400}
-tbody tr:last-child>*{border-bottom:2px solid}
-.aside{color:#595959;display:block;font-size:.85em}
-.notes{font-size:.875rem;color:#404040;margin:.4rem 0;padding-left:1.2rem}
-@media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}
-.aside{color:#b0b0b0}.notes{color:#c8c8c8}}"""
-
-NOTEBOOK_STYLE = (
-    ".priormtl table{border-collapse:collapse}"
-    ".priormtl caption{font-weight:600;text-align:left;white-space:nowrap}"
-    ".priormtl th,.priormtl td{padding:.15em .7em;text-align:right}"
-    ".priormtl th.words,.priormtl td.words,.priormtl th[scope=row]{text-align:left}"
-    ".priormtl th[scope=row]{font-weight:400}"
-)
-
-
 def to_html(table: Table) -> str:
     kinds = [' class="words"' if side == "l" else "" for side in table.alignment]
     heads = "".join(
@@ -305,17 +281,38 @@ def to_html(table: Table) -> str:
 
 def to_notebook(tables: Iterable[Table]) -> str:
     """HTML tables for a notebook's output cell, with their style."""
+    style = (
+        ".priormtl table{border-collapse:collapse}"
+        ".priormtl caption{font-weight:600;text-align:left;white-space:nowrap}"
+        ".priormtl th,.priormtl td{padding:.15em .7em;text-align:right}"
+        ".priormtl th.words,.priormtl td.words,.priormtl th[scope=row]{text-align:left}"
+        ".priormtl th[scope=row]{font-weight:400}"
+    )
     body = "".join(map(to_html, tables))
-    return f'<div class="priormtl"><style>{NOTEBOOK_STYLE}</style>{body}</div>'
+    return f'<div class="priormtl"><style>{style}</style>{body}</div>'
 
 
 def to_html_page(title: str, tables: Iterable[Table]) -> str:
     """HTML page of its own: no script, nothing loaded from elsewhere."""
+    style = """\
+body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem;
+color:#1a1a1a;background:#fff}
+.scroll{overflow-x:auto;margin:2rem 0}
+table{border-collapse:collapse;font-variant-numeric:tabular-nums}
+caption{font-weight:600;text-align:left;padding:.4rem 0}
+th,td{padding:.3rem .8rem;text-align:right;white-space:nowrap}
+thead th{border-top:2px solid;border-bottom:1px solid;white-space:normal}
+th[scope=row],td.words,thead th.words{text-align:left;font-weight:400}
+tbody tr:last-child>*{border-bottom:2px solid}
+.aside{color:#595959;display:block;font-size:.85em}
+.notes{font-size:.875rem;color:#404040;margin:.4rem 0;padding-left:1.2rem}
+@media (prefers-color-scheme:dark){body{color:#e8e8e8;background:#161616}
+.aside{color:#b0b0b0}.notes{color:#c8c8c8}}"""
     body = "\n".join(to_html(table) for table in tables)
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        f"<title>{escape(title)}</title>\n<style>\n{STYLE}\n</style>\n</head>\n<body>\n"
+        f"<title>{escape(title)}</title>\n<style>\n{style}\n</style>\n</head>\n<body>\n"
         f"<main>\n<h1>{escape(title)}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
 
@@ -465,7 +462,7 @@ def to_json(
     return json.dumps(plain, allow_nan=False, ensure_ascii=ensure_ascii, indent=indent)
 
 
-def _without_nan(value: object) -> Any:
+def _without_nan(value: object) -> object:
     if hasattr(value, "tolist"):  # arrays and scalars of NumPy
         value = value.tolist()
     if isinstance(value, float):

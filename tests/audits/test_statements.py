@@ -89,7 +89,7 @@ def test_effects_that_vary_are_not_common():
 
 
 @pytest.mark.parametrize(
-    ("curve", "words"), [(0.0, "a straight line would do"), (1.5, "it is curved")]
+    ("curve", "words"), [(0.0, "a straight line is enough"), (1.5, "it is curved")]
 )
 def test_curves_are_compared_with_straight_lines(curve, words):
     X, y, task = draw(3, curve=curve)

@@ -107,7 +107,9 @@ def test_digest_is_of_contents_not_of_layout():
 def test_changed_contents_are_refused_unless_accepted(tmp_path):
     changed = ARRAYS | {"y": ARRAYS["y"] + 1}
     write_arrays(tmp_path / "toy.npz", changed)
-    with pytest.raises(DataFileError, match="y has other contents") as caught:
+    with pytest.raises(
+        DataFileError, match="y differs from the published file"
+    ) as caught:
         read_arrays(SOURCE, data_home=tmp_path)
     assert digest_array(changed["y"]) in str(caught.value)
     assert "verify=False" in str(caught.value)
@@ -164,7 +166,7 @@ def test_every_changed_byte_is_refused_or_harmless(tmp_path):
 def test_pickles_are_not_opened(tmp_path):
     path = tmp_path / "toy.npz"
     np.savez(path, X=np.array([{}], dtype=object), y=ARRAYS["y"])
-    with pytest.raises(DataFileError, match="damaged or no NumPy archive"):
+    with pytest.raises(DataFileError, match="damaged or not a NumPy archive"):
         read_arrays(SOURCE, data_home=tmp_path)
 
 

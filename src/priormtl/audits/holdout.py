@@ -190,7 +190,7 @@ def benefit_of_search(
         method=(
             f"Scores of the model's own search on {splits} splits, the best candidate "
             f"with {strength} = 0 against {strength} = {values[search.best]:g}; "
-            f"{PAIRED} The strengths were chosen by these very scores, which favours "
+            f"{PAIRED} The strengths were chosen by the same scores, which favours "
             "the prior."
         ),
         prior=prior,
@@ -262,7 +262,7 @@ def _sentence(
     elif verdict == "harmed":
         opening = f"The {prior} did harm: it raised the {metric}"
     else:
-        opening = f"Not certain on these rows: the {prior} changed the {metric}"
+        opening = f"No significant difference: the {prior} changed the {metric}"
     return (
         f"{opening} by {_percent(change)} % ({100 * LEVEL:.0f} % interval "
         f"{_percent(low)} to {_percent(high)} %)."

@@ -8,7 +8,6 @@ whether the prior helped, and which relations the data contradict.
 import json
 from dataclasses import asdict, dataclass, fields, replace
 from math import isnan
-from typing import Any
 
 from priormtl._arrays import Array
 from priormtl.archive import Settings
@@ -94,7 +93,7 @@ class PriorAudit(Tabled):
         """Relations that the data contradict."""
         return tuple(r for r in self.relations if r.verdict == "disagrees")
 
-    def to_frame(self, library: object = None) -> Any:
+    def to_frame(self, library: object = None) -> object:
         """One row per relation, as a data frame.
 
         Parameters

@@ -299,7 +299,7 @@ def _judge_curves(variances: Variances, prior: FeaturePrior) -> list[Judgement]:
             varies = bool(np.any(families.deviations[wiggles] != COMMON))
             straight = variances.without(wiggles)
             gain, p = _compare(straight, variances, 1 + varies)
-            words = "a straight line would do" if p > 0.05 else "it is curved"
+            words = "a straight line is enough" if p > 0.05 else "it is curved"
             text = f"{column}: smooth ({words})"
             found.append(Judgement(text, column, "smooth", 0.0, gain, p))
     return found

@@ -40,10 +40,8 @@ from priormtl.metrics import auc, corrected_interval, variance_explained
 from priormtl.selection import Split, take_test, take_training, task_places
 
 SMALLER_IS_BETTER = ("rmse", "log_loss", "deviance")
-LITERATURE = usual.Scope(("squared",), 2)  # targets of BASELINES and REFERENCES
 
 OURS = "priormtl"
-AUTO = "auto"
 
 
 class SplitResult(NamedTuple):
@@ -65,7 +63,7 @@ def compare(
     classify: bool | None = None,
     n_settings: int = DEFAULT_SETTINGS,
     feature_prior: object = None,
-    task_prior: object = AUTO,
+    task_prior: object = "auto",
     time: str | None = None,
     split: str = "rows",
     loss: str = "squared",
@@ -173,7 +171,7 @@ def compare(
     if time is not None and asked == "rows":
         asked = "later"
     splitter = make_splitter(asked, cv, task, time)
-    roles: Any = {"loss": loss, "exposure": exposure, "offset": offset}
+    roles: dict[str, Any] = {"loss": loss, "exposure": exposure, "offset": offset}
     comparison = read_comparison(
         X, y, task, splitter, classify=by_class, time=time, **roles
     )
@@ -564,7 +562,8 @@ def _refusal(name: str, loss: str, n_classes: int) -> str | None:
     """Why a method does not take such targets; ``n_classes`` is 0 for numbers."""
     if name == OURS:
         return None
-    scope = usual.USUAL[name].scope if name in usual.USUAL else LITERATURE
+    literature = usual.Scope(("squared",), 2)
+    scope = usual.USUAL[name].scope if name in usual.USUAL else literature
     return scope.refusal(loss, n_classes)
 
 
@@ -618,7 +617,7 @@ class Ours(NamedTuple):
     n_settings: int
     rows_per_task: float
     feature_prior: object
-    task_prior: object = AUTO
+    task_prior: object = "auto"
     column: object = None  # the task's column of X, if there is one
     time: str | None = None  # column that orders rows, where splits go forward
     n_classes: int = 0  # 0: numbers
@@ -641,11 +640,11 @@ class Ours(NamedTuple):
         prior, task_prior = self.feature_prior, self.task_prior
         if isinstance(self.column, str):
             settings = self.roles | {"time": self.time, "feature_prior": prior}
-            if task_prior != AUTO:
+            if task_prior != "auto":
                 settings["task_prior"] = task_prior
             kind = "classifier" if self.n_classes else "regressor"
             return estimators.tabular_model(kind, task=self.column, **settings)
-        task_prior = "mean" if task_prior == AUTO else task_prior
+        task_prior = "mean" if task_prior == "auto" else task_prior
 
         # Multiples of the curvature of the loss of one task, the mean rows per task as
         # features are standardised; the most useful first.

@@ -146,7 +146,7 @@ class LatticeNorm:
         """Upper bound of the dual norm of lengths (k, g), exact at the optimum.
 
         The dual norm is the least t for which the lengths of groups are sums of parts
-        z_v on the groups above v with ‖z_v‖_q* ≤ t d_v. Any parts give a bound; those
+        z_v on the groups above v with ‖z_v‖_q* ≤ t d_v. All parts give bounds; those
         of the norm's gradient at ``near`` are the best ones where it is optimal.
         """
         group = _norms(lengths.T, self.p / (self.p - 1.0))

@@ -16,10 +16,9 @@ from scipy.special import expit, log_expit, logsumexp
 
 from priormtl._arrays import Array, Index, Matrix
 from priormtl._lazy import cached_property
+from priormtl._numerics import EPS
 from priormtl.baselines.base import LinearModel, find_distinct, principal_axes
 from priormtl.data import StackedRows, TaskData
-
-EPSILON = float(np.finfo(float).eps)
 
 
 class Mixture(NamedTuple):
@@ -93,7 +92,7 @@ class Samples:
         squares = float(np.vdot(weight, (self.y - scores[:, self.row]) ** 2))
         mean = float(np.average(self.y, weights=self.weight))
         spread = float(np.average((self.y - mean) ** 2, weights=self.weight))
-        if spread <= EPSILON * mean**2:  # constant targets
+        if spread <= EPS * mean**2:  # constant targets
             spread = mean**2 or 1.0
         return max(squares / float(weight.sum()), 1e-6 * spread)
 

@@ -16,7 +16,7 @@ Method to Speed Up Kernel Machines. NIPS 2000).
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array, issparse
@@ -70,7 +70,7 @@ class Linear:
 BaseKernel = Gaussian | Polynomial | Linear
 
 
-def choose_kernels(kernels: Any, X: Matrix, share: Array) -> tuple[BaseKernel, ...]:
+def choose_kernels(kernels: object, X: Matrix, share: Array) -> tuple[BaseKernel, ...]:
     """Kernels as given, or Gaussians of several widths, polynomials and the linear."""
     if kernels is None:
         centre = np.asarray(share @ X)
@@ -81,9 +81,9 @@ def choose_kernels(kernels: Any, X: Matrix, share: Array) -> tuple[BaseKernel, .
         unit = float(np.sqrt(2.0 * variance)) or 1.0
         gaussians = (Gaussian(unit * width) for width in (0.25, 0.5, 1.0, 2.0, 4.0))
         return (*gaussians, Polynomial(2), Polynomial(3), Linear())
-    listed = isinstance(kernels, tuple | list) and len(kernels) > 0
-    if listed and all(isinstance(kernel, BaseKernel) for kernel in kernels):
-        return tuple(kernels)
+    listed = tuple(kernels) if isinstance(kernels, tuple | list) else ()
+    if listed and all(isinstance(kernel, BaseKernel) for kernel in listed):
+        return listed
     raise ValueError(
         "kernels must be None or a tuple of kernels such as (Gaussian(1.0), Linear()): "
         f"got {kernels!r}."
@@ -167,10 +167,10 @@ class _MKMTL(base.Baseline):
     variant: str = "low-rank"
     p: float = 2.0
     q: float = 1.5
-    kernels: Any = None
+    kernels: object = None
     normalize: bool = True
     max_rows: int = 3000
-    n_landmarks: Any = "auto"
+    n_landmarks: object = "auto"
     tol: float = 1e-4
     max_iter: int = 10_000
     random_state: int = 0

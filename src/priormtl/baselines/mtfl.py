@@ -16,7 +16,7 @@ form.
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain, combinations
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -124,15 +124,15 @@ class _MTFL(base.Baseline):
     growth: float = 1.5
     p: float = 1.5
     q: float = 1.5
-    blocks: Any = None
-    groups: Any = "auto"
+    blocks: Sequence[Sequence[object]] | None = None
+    groups: object = "auto"
     tol: float = 1e-6
     max_iter: int = 1000
 
     def _bind(self, data: TaskData) -> _Bound:
         d, m = data.shape
         listed = [range(d)] if self.blocks is None else self.blocks
-        places: dict[Any, int] = {j: j for j in range(d)}
+        places: dict[object, int] = {j: j for j in range(d)}
         places |= {name: j for j, name in enumerate(data.features or ())}
         blocks = [[places.get(entry, -1) for entry in block] for block in listed]
         if sorted(chain(*blocks)) != list(range(d)) or not all(blocks):

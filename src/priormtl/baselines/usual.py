@@ -32,7 +32,7 @@ Packages are imported when a method is fitted.
 
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from importlib.util import find_spec
@@ -433,13 +433,6 @@ SMALL_GROUPS = {
     "max_cat_threshold": 256,
     "min_data_in_leaf": 3,
 }
-SETTINGS: Sequence[Mapping[str, object]] = (
-    {"num_leaves": 31, "min_data_in_leaf": 20},
-    {"num_leaves": 7, "min_data_in_leaf": 10},
-    {"num_leaves": 63, "min_data_in_leaf": 5},
-    {"num_leaves": 15, **SMALL_GROUPS},
-    {"num_leaves": 5, **SMALL_GROUPS},
-)
 
 
 def fit_lightgbm(rows: Rows) -> Predict:
@@ -463,8 +456,11 @@ def fit_lightgbm(rows: Rows) -> Predict:
         return lgb.Dataset(Z[part], rows.y[part], weight=own, categorical_feature=last)
 
     splits = _inner_splits(rows, 3)
-    scores, rounds = np.zeros(len(SETTINGS)), np.zeros(len(SETTINGS))
-    tried = [{**BOOSTING, **goal, **setting} for setting in SETTINGS]
+    plain = {31: 20, 7: 10, 63: 5}  # rows in a leaf by leaves
+    chosen = [{"num_leaves": n, "min_data_in_leaf": k} for n, k in plain.items()]
+    tried: list[dict[str, object]] = [{**BOOSTING, **goal, **one} for one in chosen]
+    tried += [{**BOOSTING, **goal, **SMALL_GROUPS, "num_leaves": n} for n in (15, 5)]
+    scores, rounds = np.zeros((2, len(tried)))
     for k, settings in enumerate(tried):
         for train, test in splits:
             booster = lgb.train(

@@ -128,7 +128,7 @@ def compare(request: CompareRequest) -> None:
         "loss": request.loss,
         "exposure": request.exposure,
         "offset": request.offset,
-        "task_prior": comparison.AUTO,
+        "task_prior": "auto",
     } | split_prior(read_prior(request.prior), rows.design, tasks)
     table = pa.table([*rows.X.T, rows.task], names=[*rows.design, schema.task])
     result = comparison.compare(

@@ -28,7 +28,6 @@ SIZES = (data.ROWS, 12, 20)  # patients of each clinic to fit
 DRAWS = 12
 PLAIN, KNOWN = "none", "all statements"
 STRENGTHS = [0.0, 1.0, 10.0, 100.0]
-MODEL, PAGE = "patients.model", "report.html"
 
 
 def show_demonstration(folder: Path) -> None:
@@ -48,16 +47,17 @@ def show_demonstration(folder: Path) -> None:
     X, y = read_patients(folder / data.PATIENTS)
     model = build_model(FeaturePrior.from_file(folder / data.KNOWN)).fit(X, y)
     plain = build_model(None).fit(X, y)
-    save(model, folder / MODEL)
+    saved, written = folder / "patients.model", folder / "report.html"
+    save(model, saved)
     new, audit = read_patients(folder / data.NEW), audit_prior(model, X, y, cv=None)
     title = f"Blood pressure after treatment: {data.CLINICS} clinics"
     page = report(model, *new, audit=audit, without=plain, title=title)
-    page.save(folder / PAGE)
+    page.save(written)
     answer = page.content.finding("prior").sentence
     show(console, f"One of these draws, with {data.ROWS} patients per clinic: {answer}")
-    files = ", ".join([*data.FILES, MODEL, PAGE])
+    files = ", ".join([*data.FILES, saved.name, written.name])
     console.print(f"wrote {folder}/: {files}", highlight=False)
-    console.print(f"Open {folder / PAGE} in a browser. To repeat this by commands:")
+    console.print(f"Open {written} in a browser. To repeat this by commands:")
     fit = f"fit {folder / data.PATIENTS} --task {data.TASK} --target {data.TARGET}"
     for command in (
         f"{fit} --prior {folder / data.KNOWN} --out with.model",

@@ -268,8 +268,7 @@ def fit_statistics(files: Sequence[Path], settings: Settings) -> Fitted:
 
 def check_classes(data: str, target: str, labels: Iterable[object]) -> None:
     """Fail if values are hardly classes."""
-    classes = list(dict.fromkeys(labels))
-    most = 50  # each has coefficients in all tasks
+    classes, most = list(dict.fromkeys(labels)), 50  # with coefficients in all tasks
     if len(classes) > most:
         few = ", ".join(repr(value) for value in classes[:3])
         raise ValueError(
@@ -291,11 +290,15 @@ def hint_at_classes(target: str, parts: "Sequence[TaskStatistics]") -> None:
         sums = part.weight * part.y_mean
         varied &= bool(np.all(np.abs(squares - sums) <= rounding * part.weight))
     if varied:
-        warnings.warn(
-            f"all values of {target!r} are 0 or 1 and were fitted as numbers. Use "
-            "--classify for classes and their probabilities.",
-            stacklevel=2,
-        )
+        warn_of_classes(target)
+
+
+def warn_of_classes(target: str) -> None:
+    warnings.warn(
+        f"all values of {target!r} are 0 or 1 and were fitted as numbers. Use "
+        "--classify for classes and their probabilities.",
+        stacklevel=3,
+    )
 
 
 # What is printed

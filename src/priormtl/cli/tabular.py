@@ -5,7 +5,6 @@ The table is read as it is: texts, categories, dates and gaps in features are le
 printed with the error of rows that were held out, beside that of the mean of each task.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from math import isfinite
 from pathlib import Path
@@ -17,6 +16,7 @@ from priormtl.cli.linear import (
     split_prior,
     statement_lines,
     strongest_lines,
+    warn_of_classes,
 )
 from priormtl.cli.main import Facts
 from priormtl.exceptions import DataFileError, FoldsError
@@ -96,11 +96,7 @@ def check_numbers(frame: "Frame", schema: "Schema", name: str) -> None:
         )
     values = np.unique(frame.y[:100_000])
     if len(values) == 2 and set(values.tolist()) == {0, 1}:
-        warnings.warn(
-            f"all values of {schema.target!r} are 0 or 1 and were fitted as numbers. "
-            "Use --classify for classes and their probabilities.",
-            stacklevel=2,
-        )
+        warn_of_classes(schema.target)
 
 
 # What is printed
@@ -365,9 +361,8 @@ def structure_words(facts: Facts) -> Iterator[str]:
     kinds = {True: "free intercepts", False: "no intercepts", "tied": "tied intercepts"}
     yield kinds.get(found["fit_intercept"], str(found["fit_intercept"]))
     if facts["smooth"]:
-        curves = (
-            "one for all tasks" if facts["smooth_effects"] == "common" else "by task"
-        )
+        common = facts["smooth_effects"] == "common"
+        curves = "one for all tasks" if common else "by task"
         names = join_words(facts["smooth"])
         if len(facts["smooth"]) > 4:
             first = ", ".join(facts["smooth"][:4])

@@ -164,8 +164,8 @@ def _read_zip(path: Path, names: Sequence[str]) -> Arrays:
             return {name: file[name] for name in names if name in file.files}
     except Exception as error:  # what a damaged archive raises is not documented
         raise DataFileError(
-            f"{path} is damaged or no NumPy archive ({_reason(error)}); use an intact "
-            "copy, or convert the original again."
+            f"{path} is damaged or not a NumPy archive ({_reason(error)}); use an "
+            "intact copy, or convert the original again."
         ) from None
 
 
@@ -183,7 +183,7 @@ def _check(place: str, array: np.ndarray, expected: Expected, *, verify: bool) -
     digest = digest_array(array) if verify else expected.digest
     if digest != expected.digest:
         raise DataFileError(
-            f"{place} has other contents than published: its digest is {digest}, not "
+            f"{place} differs from the published file: its digest is {digest}, not "
             f"{expected.digest}; use an intact copy, or verify=False to accept it."
         )
 
@@ -255,7 +255,7 @@ def read_idx(path: Path) -> np.ndarray:
     """Unsigned bytes of an IDX file, plain or gzipped."""
     content = read_bytes(path)
     if len(content) < 4 or content[:3] != b"\0\0\x08":
-        raise DataFileError(f"{path} is no IDX file of unsigned bytes.")
+        raise DataFileError(f"{path} is not an IDX file of unsigned bytes.")
     start = 4 + 4 * content[3]
     if len(content) < start:
         raise DataFileError(f"{path} is cut off; download it again.")

@@ -56,14 +56,14 @@ def _build_pairs(
     source: Source,
     originals: np.ndarray,
     label: np.ndarray,
-    pairs: Sequence[tuple[Any, Any]],
+    pairs: Sequence[tuple[object, object]],
     *,
     prefix: str = "",
     group: Index | None = None,
     **others: Any,
 ) -> TaskSet:
     """Task set with one task per pair of classes, the second of which is +1."""
-    kept = np.isin(label, np.unique(pairs))
+    kept = np.isin(label, np.unique(np.array(pairs)))
     sample, y, code = pair_classes(label[kept], pairs)
     return _build(
         source,
@@ -115,15 +115,16 @@ def load_school(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
         Data set that can be unpacked as ``X, y, task``, with names and notes. Tasks are
         "school 000" to "school 138".
     """
-    arrays = read_arrays(SCHOOL, data_home=data_home, verify=verify)
+    source = SOURCES["school"]
+    arrays = read_arrays(source, data_home=data_home, verify=verify)
     kept = arrays["columns"] != "bias"
     return _build(
-        SCHOOL,
+        source,
         originals=arrays["X"][:, kept],
         y=arrays["y"].astype(np.float64),
         code=arrays["task"].astype(np.intp),
         feature_names=tuple(arrays["columns"][kept].tolist()),
-        task_names=tuple(f"school {i:03d}" for i in range(SCHOOL.n_tasks)),
+        task_names=tuple(f"school {i:03d}" for i in range(source.n_tasks)),
     )
 
 
@@ -162,9 +163,10 @@ def load_sarcos(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     ``task`` is None. Use ``load_sarcos().stacked()`` for separate rows per torque.
     Parameters are those of :func:`load_school`.
     """
-    arrays = read_arrays(SARCOS, data_home=data_home, verify=verify)
+    source = SOURCES["sarcos"]
+    arrays = read_arrays(source, data_home=data_home, verify=verify)
     return _build(
-        SARCOS,
+        source,
         originals=arrays["X"],
         y=np.ascontiguousarray(arrays["Y"]),
         code=None,
@@ -179,10 +181,11 @@ def load_sarcos_one(*, data_home: Folder = None, verify: bool = True) -> TaskSet
     There are 5608 rows, 7 tasks and 21 features. These rows are in no public original,
     only in the prepared file. Parameters are those of :func:`load_school`.
     """
-    arrays = read_arrays(SARCOS, SARCOS.extras, data_home=data_home, verify=verify)
+    source = SOURCES["sarcos"]
+    arrays = read_arrays(source, source.extras, data_home=data_home, verify=verify)
     X = np.ascontiguousarray(arrays["X_one"])
     return _build(
-        replace(SARCOS, name="sarcos_one", **files.NOTES["sarcos_one"]),
+        replace(source, name="sarcos_one", **files.NOTES["sarcos_one"]),
         originals=X,
         y=arrays["y_one"],
         code=arrays["task_one"].astype(np.intp),
@@ -212,10 +215,11 @@ def load_yale(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     There are 88 images, 616 rows and 1024 pixels. Tasks are "subject 0 vs 1" and so on;
     the second person is +1. Parameters are those of :func:`load_school`.
     """
-    arrays = read_arrays(YALE, data_home=data_home, verify=verify)
+    source = SOURCES["yale"]
+    arrays = read_arrays(source, data_home=data_home, verify=verify)
     pairs = list(combinations(range(8), 2))
     return _build_pairs(
-        YALE,
+        source,
         arrays["X"],
         arrays["subject"],
         pairs,
@@ -231,13 +235,14 @@ def load_orl(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     person in the image, else -1; ``task`` is None. Parameters are those of
     :func:`load_school`.
     """
-    arrays = read_arrays(ORL, data_home=data_home, verify=verify)
+    source = SOURCES["orl"]
+    arrays = read_arrays(source, data_home=data_home, verify=verify)
     label = arrays["subject"]
-    names = tuple(f"subject {i:02d}" for i in range(ORL.n_tasks))
+    names = tuple(f"subject {i:02d}" for i in range(source.n_tasks))
     return _build(
-        ORL,
+        source,
         originals=arrays["X"],
-        y=np.where(label[:, np.newaxis] == np.arange(ORL.n_tasks), 1.0, -1.0),
+        y=np.where(label[:, np.newaxis] == np.arange(source.n_tasks), 1.0, -1.0),
         code=None,
         task_names=names,
         classes=tuple(("others", name) for name in names),
@@ -269,15 +274,16 @@ def load_mnist(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     There are 10000 images, 90000 rows and 784 pixels. Tasks are "0 vs 1" and so on; the
     second digit is +1. Parameters are those of :func:`load_school`.
     """
-    arrays = read_arrays(MNIST, data_home=data_home, verify=verify)
+    source = SOURCES["mnist"]
+    arrays = read_arrays(source, data_home=data_home, verify=verify)
     pairs = list(combinations(range(10), 2))
     shape = (28, 28)
-    return _build_pairs(MNIST, arrays["X"], arrays["digit"], pairs, image_shape=shape)
+    return _build_pairs(source, arrays["X"], arrays["digit"], pairs, image_shape=shape)
 
 
 def convert_mnist(originals: Sequence[Path]) -> Arrays:
     """Arrays from images and labels, in either order."""
-    names = " and ".join(MNIST.originals)
+    names = " and ".join(SOURCES["mnist"].originals)
     first, second = map(files.read_idx, take_files(originals, 2, names))
     images, digits = (first, second) if first.ndim == 3 else (second, first)
     if images.shape != (len(digits), 28, 28) or digits.ndim != 1:
@@ -300,11 +306,12 @@ def load_letter(*, data_home: Folder = None, verify: bool = True) -> TaskSet:
     The features are 128 pixels. Tasks are "a vs g" and so on; the second letter is +1.
     ``groups`` are the written words. Parameters are those of :func:`load_school`.
     """
+    source = SOURCES["letter"]
     names = ("X", "letter", "word")
-    arrays = read_arrays(LETTER, names, data_home=data_home, verify=verify)
+    arrays = read_arrays(source, names, data_home=data_home, verify=verify)
     label, word = ALPHABET[arrays["letter"]], arrays["word"].astype(np.intp)
     return _build_pairs(
-        LETTER, arrays["X"], label, PAIRS, group=word, image_shape=(16, 8)
+        source, arrays["X"], label, PAIRS, group=word, image_shape=(16, 8)
     )
 
 
@@ -390,14 +397,15 @@ def load_letter_uci(*, data_home: Folder = None, verify: bool = True) -> TaskSet
     There are 16 features. Tasks are "A vs G" and so on; the second letter is +1.
     Parameters are those of :func:`load_school`.
     """
-    arrays = read_arrays(LETTER_UCI, data_home=data_home, verify=verify)
+    source = SOURCES["letter_uci"]
+    arrays = read_arrays(source, data_home=data_home, verify=verify)
     label = np.char.upper(ALPHABET)[arrays["letter"]]
     pairs = [(a.upper(), b.upper()) for a, b in PAIRS]
     names = (
         *("x-box", "y-box", "width", "high", "onpix", "x-bar", "y-bar", "x2bar"),
         *("y2bar", "xybar", "x2ybr", "xy2br", "x-ege", "xegvy", "y-ege", "yegvx"),
     )
-    return _build_pairs(LETTER_UCI, arrays["X"], label, pairs, feature_names=names)
+    return _build_pairs(source, arrays["X"], label, pairs, feature_names=names)
 
 
 def convert_letter_uci(originals: Sequence[Path]) -> Arrays:
@@ -419,16 +427,17 @@ def convert_letter_uci(originals: Sequence[Path]) -> Arrays:
 
 # All data sets by name.
 
-SCHOOL = describe_source("school", convert_school)
-SARCOS = describe_source("sarcos", convert_sarcos)
-YALE = describe_source("yale", convert_faces)
-MNIST = describe_source("mnist", convert_mnist)
-LETTER = describe_source("letter", convert_letter)
-LETTER_UCI = describe_source("letter_uci", convert_letter_uci)
-ORL = describe_source("orl", convert_faces)
 SOURCES = {
-    source.name: source
-    for source in (SCHOOL, SARCOS, YALE, MNIST, LETTER, LETTER_UCI, ORL)
+    name: describe_source(name, convert)
+    for name, convert in {
+        "school": convert_school,
+        "sarcos": convert_sarcos,
+        "yale": convert_faces,
+        "mnist": convert_mnist,
+        "letter": convert_letter,
+        "letter_uci": convert_letter_uci,
+        "orl": convert_faces,
+    }.items()
 }
 LOADERS: dict[str, Callable[..., TaskSet]] = {
     load.__name__.removeprefix("load_"): load

@@ -26,7 +26,7 @@ class Bunch:
     """
 
     def __iter__(self) -> Iterator[Any]:
-        return (getattr(self, name) for name in UNPACKED)
+        return (self[name] for name in UNPACKED)
 
     def keys(self) -> tuple[str, ...]:
         """Return the names of all values, starting with X, y and task."""
@@ -39,9 +39,9 @@ class Bunch:
     def __getitem__(self, key: str | int | slice) -> Any:
         """Value of a name, or X, y and task by their places."""
         if isinstance(key, slice):
-            return tuple(getattr(self, name) for name in UNPACKED[key])
+            return tuple(self[name] for name in UNPACKED[key])
         if not isinstance(key, str):
-            return getattr(self, UNPACKED[key])
+            return self[UNPACKED[key]]
         if key not in self:
             names = ", ".join(map(repr, self.keys()))
             raise KeyError(f"{key!r}; known: {names}.{suggest([key], self.keys())}")
@@ -106,7 +106,7 @@ class TaskSet(Bunch):
         """Group of each row (n,), such as its word or image, for group-wise splits."""
         return self.sample if self.group is None else self.group[self.sample]
 
-    def rows(self, index: Any) -> Rows:
+    def rows(self, index: Index | Sequence[int] | slice) -> Rows:
         """Return selected rows.
 
         Parameters
@@ -133,7 +133,7 @@ class TaskSet(Bunch):
             names = np.array(self.task_names)[self.code[index]]
         return Rows(self._take(self.sample[index]), self.y[index], names)
 
-    def find(self, samples: Any) -> Index:
+    def find(self, samples: Index | Sequence[int]) -> Index:
         """Return the positions of all rows that belong to given images.
 
         Use it to split images instead of rows. Then no image is in the training rows of
@@ -165,7 +165,7 @@ class TaskSet(Bunch):
 
 
 def pair_classes(
-    label: np.ndarray, pairs: Sequence[tuple[Any, Any]]
+    label: np.ndarray, pairs: Sequence[tuple[object, object]]
 ) -> tuple[Index, Array, Index]:
     """Rows of one task per pair of classes: sample, y and code, each (n,)."""
     members = [np.flatnonzero((label == a) | (label == b)) for a, b in pairs]

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.sparse import csr_array, eye_array
@@ -305,7 +305,7 @@ COMPARED: Mapping[str, str] = {
 
 
 def build_compared(name: str, training: Training) -> BaseEstimator:
-    fixed: dict[str, Any] = {"tol": _tolerance(name, training.tol)}
+    fixed: dict[str, object] = {"tol": _tolerance(name, training.tol)}
     kind = (CLASSIFIERS if training.classify else BASELINES)[name]
     if "loss" in kind().get_params():
         fixed["loss"] = "squared"

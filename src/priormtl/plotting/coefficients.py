@@ -153,7 +153,7 @@ def plot_coefficients(
     Parameters
     ----------
     model : fitted linear model
-        Any model with ``coef_`` (m, d). Names are taken from the model.
+        A model with ``coef_`` (m, d). Names are taken from the model.
     top : int or None, default=30
         Maximum number of features to show. Features are sorted by ‖p_j‖ over the tasks.
         None shows all features with a nonzero coefficient.
@@ -238,7 +238,7 @@ def plot_over_tasks(
     Parameters
     ----------
     model : fitted linear model
-        Any model with ``coef_`` (m, d). Names are taken from the model.
+        A model with ``coef_`` (m, d). Names are taken from the model.
     features : names or positions, optional
         Features to show. By default, the four with the largest ‖p_j‖ over the tasks.
     band : float, or pair of (m, d) arrays, optional

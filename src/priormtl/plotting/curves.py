@@ -267,9 +267,6 @@ def _list_runs(runs: object) -> list[Descent | FitTrace]:
 
 # ROC curves.
 
-# Zero twice: curves begin at the lower end of their rise there.
-COMMON_RATES = np.append(0.0, np.linspace(0.0, 1.0, 501))
-
 
 def plot_roc(
     model: object,
@@ -317,6 +314,8 @@ def plot_roc(
         for part in judged
     ]
     corner = 0.2  # side of the enlarged corner, where curves are steep
+    # Zero twice: curves begin at the lower end of their rise there.
+    rates = np.append(0.0, np.linspace(0.0, 1.0, 501))
     with style.styled():
         ax = style.new_axes(ax, 5.6, 4.0)
         if not curves:
@@ -326,15 +325,15 @@ def plot_roc(
             for fpr, tpr in curves
         ]
         # True positive rates at common ones, the upper end where a curve rises.
-        table = np.zeros((len(curves), len(COMMON_RATES)))
+        table = np.zeros((len(curves), len(rates)))
         for row, (fpr, tpr) in zip(table, curves, strict=True):
             last = np.append(fpr[1:] != fpr[:-1], True)
-            row[1:] = np.interp(COMMON_RATES[1:], fpr[last], tpr[last])
+            row[1:] = np.interp(rates[1:], fpr[last], tpr[last])
         # Where curves would run along the frame, their corner is enlarged.
-        reached = np.interp(corner, COMMON_RATES, table.mean(axis=0))
+        reached = np.interp(corner, rates, table.mean(axis=0))
         zoom = corner if reached > 1 - corner / 2 else None
         if len(curves) > len(style.LINE_STYLES):
-            plot_roc_curves(COMMON_RATES, table, zoom=zoom, ax=ax, legend=False)
+            plot_roc_curves(rates, table, zoom=zoom, ax=ax, legend=False)
         else:
             _frame_rates(ax, diagonal=zoom is None)
             for panel in [ax] if zoom is None else [ax, _open_corner(ax, zoom)]:

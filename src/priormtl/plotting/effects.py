@@ -8,7 +8,6 @@ subtracted, so that effects of all tasks have the same level.
 from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline
@@ -26,6 +25,7 @@ from priormtl.estimators import (
     read_fitted,
     read_statements,
 )
+from priormtl.estimators.summary import TaskSummary
 from priormtl.fitted import Fitted
 from priormtl.plotting import style
 from priormtl.plotting.coefficients import Learned, find_places, read_model
@@ -183,22 +183,25 @@ def _read_levels(linear: object, column: object) -> tuple[list[str], Array] | No
     fitted = read_fitted(linear)
     if not isinstance(linear, LinearMultiTask) or fitted.design is None:
         return None
-    found: list[Any] = []
+    ends: list[tuple[float | None, ...]]
     if column in (fitted.design.task, linear.task) and isinstance(column, str):
+        tasks: tuple[TaskSummary, ...] = ()
         with suppress(ValueError, np.linalg.LinAlgError):  # classes, or too large
-            found = list(linear.summary(0.95).tasks)
-        if not found or found[0].lower is None:
+            tasks = linear.summary(0.95).tasks
+        if not tasks or tasks[0].lower is None:
             raise ValueError(
                 f"column must be a feature: got {column!r}, the column of the tasks, "
                 "and the effects of tasks have no standard errors in this model."
             )
-        labels = [str(one.task) for one in found]
+        labels = [str(one.task) for one in tasks]
+        ends = [(one.effect, one.lower, one.upper) for one in tasks]
     elif any(t.source == column and not t.is_extra for t in fitted.design.crossed):
-        found = [o for o in linear.summary(0.95).levels if o.column == column]
-        labels = [str(one.level) for one in found]
+        levels = [o for o in linear.summary(0.95).levels if o.column == column]
+        labels = [str(one.level) for one in levels]
+        ends = [(one.effect, one.lower, one.upper) for one in levels]
     else:
         return None
-    return labels, np.array([(one.effect, one.lower, one.upper) for one in found])
+    return labels, np.array(ends)
 
 
 def _draw_levels(
@@ -269,7 +272,7 @@ def _expand_plain(
     if column in design.wiggles():
         raise ValueError(
             f"model must be a pipeline of SplineFeatures and the linear model, since "
-            f"{column!r} has wiggles: use make_pipeline(splines, model)."
+            f"{column!r} is fitted by a curve: use make_pipeline(splines, model)."
         )
     [place] = find_places("feature", [column], learned.features)
     statistics = fitted.statistics

@@ -303,7 +303,7 @@ def save_figure(figure: Figure, path: str | os.PathLike[str]) -> tuple[Path, Pat
     Parameters
     ----------
     figure : matplotlib Figure
-        Any figure; use ``ax.figure`` for axes.
+        A figure; use ``ax.figure`` for axes.
     path : path without suffix
         ``.svg`` and ``.png`` are appended.
 

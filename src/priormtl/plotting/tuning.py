@@ -2,7 +2,6 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -198,10 +197,10 @@ class _Search:
         names = {name for part in self.params for name in part}
         return sorted(names, key=lambda name: (rank(name), name))
 
-    def values(self, name: str) -> list[Any]:
+    def values(self, name: str) -> list[object]:
         found = list(dict.fromkeys(part.get(name) for part in self.params))
-        numbers = all(isinstance(value, int | float) for value in found)
-        return sorted(found) if numbers else found
+        numbers = [value for value in found if isinstance(value, int | float)]
+        return [*sorted(numbers)] if len(numbers) == len(found) else found
 
     def slice(self, *shown: str) -> list[int]:
         """Candidates that agree with the chosen one in all that is not shown."""

@@ -206,7 +206,7 @@ def answer_levels(fitted: FittedModel) -> Finding:
         f"sd of {spell_label(one.column)}": one.sd for one in summary.crossed
     }
     if not levels:
-        sentence = f"Levels of {names} do not differ beyond chance."
+        sentence = f"The levels of {names} do not differ significantly."
         return _find("levels", "None", sentence, numbers=numbers)
     far = [one for one in levels if abs(one.effect) > FAR * one.error]
     numbers |= {"levels": len(levels), "stand_out": len(far)}
@@ -223,8 +223,8 @@ def answer_levels(fitted: FittedModel) -> Finding:
     if shown:
         sentence += f" Furthest from zero: {join_words(shown)}."
     note = (
-        f"Levels of {names} have the same effect in all tasks. Those stand out whose "
-        "95 % interval does not hold zero; of 20 levels without effect, one may."
+        f"Levels of {names} have the same effect in all tasks. A level stands out if "
+        "its 95 % interval excludes zero, as for one in 20 levels without an effect."
     )
     value = f"{len(far):,} of {count_words(len(levels), 'level')}"
     return _find("levels", value, sentence, note, numbers)
@@ -301,10 +301,10 @@ def answer_benefit(
         names = " or ".join(f"{name} = 0" for name in strengths)
         if summary.ties == "adaptive" and strengths == ["epsilon"]:
             words = (
-                "No relations between features were stated. How much tasks are alike "
-                "was estimated from the data (REML), feature by feature."
+                "No relations between features were stated. How similar tasks are was "
+                "estimated from the data for each feature (REML)."
             )
-            return _find("prior", "None was stated", words)
+            return _find("prior", "None stated", words)
         reason = f"The search did not try {names}, so there is nothing to compare with."
     return _find("prior", "Not measured", reason, TEST_IT, {})
 
@@ -330,8 +330,8 @@ def _answer_contrast(found: Contrast, audit: PriorAudit | None) -> Finding:
             f"{count_words(len(audit.relations), 'relation')}."
         )
     note = (
-        "Both models are judged by the same rows. The interval is that of other rows "
-        "of these tasks, for these two fits."
+        "Both models are scored on the same rows. The interval holds for other rows of "
+        "these tasks and for these two fits."
     )
     return _find("prior", value, sentence, note, numbers)
 
@@ -345,7 +345,7 @@ def _answer_audit(helped: PriorBenefit, disagreeing: int) -> Finding:
     numbers = {"source": "audit", **{name: vars(helped)[name] for name in names}}
     value = helped.verdict.capitalize()
     if helped.verdict == "no difference" and np.isfinite(helped.change):
-        value = f"Error {100 * helped.change:+.0f} %, not certain".replace("-", "−")
+        value = f"Error {100 * helped.change:+.0f} %, not significant".replace("-", "−")
     return _find("prior", value, sentence, helped.method, numbers)
 
 
@@ -397,11 +397,11 @@ def _answer_effects(fitted: FittedModel) -> Finding:
     note = (
         "Effects are predictions at average features, minus the mean of all tasks, "
         f"with {100 * (summary.level or 0.0):g} % intervals ({summary.errors}). "
-        "outlier_tasks=True tests whether whole tasks follow other rules."
+        "outlier_tasks=True tests whether tasks differ from the others as a whole."
     )
     if not far:
-        words = "At average features no task differs from the mean for certain."
-        return _find("outliers", "None for certain", words, note, numbers, question)
+        words = "At average features, no task differs significantly from the mean."
+        return _find("outliers", "None", words, note, numbers, question)
     top_tasks = 3  # that are named
     named = "; ".join(
         f"{name} by {spell(low, 3)} to {spell(high, 3)}"
@@ -410,8 +410,8 @@ def _answer_effects(fitted: FittedModel) -> Finding:
     value = f"{len(far):,} of {count_words(m, 'task')}"
     verb = "differs" if len(far) == 1 else "differ"
     words = (
-        f"At average features {value} {verb} from the mean of all tasks for certain. "
-        f"Clearest: {named}."
+        f"At average features, {value} {verb} significantly from the mean of all "
+        f"tasks. Clearest: {named}."
     )
     return _find("outliers", value, words, note, numbers, question)
 

@@ -111,7 +111,7 @@ def report(
     Parameters
     ----------
     model : fitted model
-        Any linear model of this package, or a pipeline of ``tabular_model``, whose
+        A linear model of this package, or a pipeline of ``tabular_model``, whose
         linear part is shown; scores are those of the whole pipeline.
     X, y : rows and targets, optional
         Data for the scores of each task, as in ``fit``, preferably not the training

@@ -20,25 +20,6 @@ from priormtl.reports.model import FittedModel, Scores, row_norms
 
 MOST_BYTES = 1_500_000  # of a page
 NUMBER_BYTES = 11  # of a number as the page holds it
-TABLE_BYTES = {
-    "features": 480_000,
-    "curves": 60_000,
-    "tasks": 150_000,
-    "levels": 80_000,
-    "calibration": 4_000,
-    "statements": 30_000,
-    "relations": 130_000,
-    "structures": 10_000,
-    "search": 90_000,
-}
-RELATION_NUMBERS = {  # of an audit, and their labels
-    "weight": "Weight",
-    "violation_before": "Disagreement without",
-    "violation_after": "Disagreement",
-    "share": "Share of penalty",
-    "statistic": "Statistic",
-    "p_value": "p-value",
-}
 
 
 def feature_table(fitted: FittedModel) -> Table:
@@ -54,8 +35,8 @@ def feature_table(fitted: FittedModel) -> Table:
         bent = (fitted.parts[1] / whole) ** 2
         numbers.append(("curve", "Share of curve", np.where(bent < straight, 0, bent)))
         note += (
-            " Curves count for the size of their column; mean, min and max are those "
-            "of its straight part, or of the size of a periodic curve."
+            " The size of a column includes its curve; mean, min and max are those of "
+            "its straight part, or of the size of a periodic curve."
         )
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
@@ -177,9 +158,9 @@ def curve_table(fitted: FittedModel) -> Table | None:
         if not np.isnan(values).all()
     ]
     note = (
-        "Effect of each column over its values, mean of all tasks and range over "
-        "tasks; zero on average over the training rows. From and To are two standard "
-        "errors away. Other columns stay as they are."
+        "Effect of each column over its values: mean and range over tasks, zero on "
+        "average over the training rows. From and To: the mean minus and plus two "
+        "standard errors. Other columns are held fixed."
     )
     return Table("curves", "Curves", (*texts, *numbers), note)
 
@@ -214,9 +195,9 @@ def level_table(fitted: FittedModel) -> Table | None:
         for one in fitted.summary.crossed
     ]
     note = (
-        "Effects of levels, the same in all tasks, shrunk to zero as their standard "
-        f"deviation says: {join_words(map(spell_label, spreads))}. Furthest from zero, "
-        "in standard errors, first."
+        "Effects of levels are the same in all tasks and shrunk towards zero. Standard "
+        f"deviations: {join_words(map(spell_label, spreads))}. Sorted by the distance "
+        "from zero in standard errors."
     )
     if fitted.summary.is_stochastic:
         note += " The likelihood was estimated by random probes."
@@ -239,9 +220,9 @@ def calibration_table(known: Reliability | None, where: str) -> Table | None:
     if np.isnan(loss):
         heads = ("Mean prediction", "Mean target")
         note = (
-            f"Rows ({where}) in ten parts by their prediction. In a good model means "
-            "of predictions and targets agree, and residuals lie about zero. Lines "
-            "span nine of ten targets."
+            f"Rows ({where}) in ten parts by their prediction. In a calibrated model, "
+            "mean predictions and mean targets agree, and residuals are centred on "
+            "zero. Lines contain 90 % of the targets."
         )
     else:
         share = f"Share of {'the' if several else 'second'} class"
@@ -268,7 +249,7 @@ def statement_table(fitted: FittedModel) -> Table | None:
         return None
     columns = (
         Column.of("statement", "Statement", [one.statement for one in found]),
-        Column.of("outcome", "Came to", [one.words for one in found]),
+        Column.of("outcome", "Result", [one.words for one in found]),
         Column.of("least", "Min", [one.least for one in found]),
         Column.of("most", "Max", [one.most for one in found]),
     )
@@ -281,6 +262,14 @@ def statement_table(fitted: FittedModel) -> Table | None:
 
 def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | None:
     """Relations of an audit or of the model's prior, strongest disagreement first."""
+    numbers = {  # of an audit, and their labels
+        "weight": "Weight",
+        "violation_before": "Disagreement without",
+        "violation_after": "Disagreement",
+        "share": "Share of penalty",
+        "statistic": "Statistic",
+        "p_value": "p-value",
+    }
     title = "Relations of the prior"
     about = (
         "Disagreement is 0 where a relation holds exactly and 1 where coefficients as "
@@ -291,7 +280,7 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
         words = {"relation": "Relation", "kind": "Between", "verdict": "Verdict"}
         columns = tuple(
             Column.of(name, label, [vars(r)[name] for r in audited])
-            for name, label in (words | RELATION_NUMBERS).items()
+            for name, label in (words | numbers).items()
         )
         note = (
             f"{about}; “without” is a fit without the prior. Strongest "
@@ -331,8 +320,8 @@ def relation_table(fitted: FittedModel, audit: PriorAudit | None) -> Table | Non
     relations = [spell_label(one.relation) for one in statements]
     columns = (
         Column("relation", "Relation", tuple(relations)),
-        Column("violation_after", RELATION_NUMBERS["violation_after"], violation),
-        Column("share", RELATION_NUMBERS["share"], share),
+        Column("violation_after", numbers["violation_after"], violation),
+        Column("share", numbers["share"], share),
     )
     note = f"{about}, in the fitted model. Strongest disagreement first."
     table = Table("relations", title, columns, note)
@@ -410,7 +399,18 @@ def cut_block(fitted: FittedModel, tasks: Index, tables: Sequence[Table]) -> Blo
 
 def _count_within(table: Table, costs: Array) -> int:
     """Number of rows within the table's share of the page; at least one."""
-    budget = TABLE_BYTES[table.name]
+    budgets = {
+        "features": 480_000,
+        "curves": 60_000,
+        "tasks": 150_000,
+        "levels": 80_000,
+        "calibration": 4_000,
+        "statements": 30_000,
+        "relations": 130_000,
+        "structures": 10_000,
+        "search": 90_000,
+    }
+    budget = budgets[table.name]
     return max(1, int(np.searchsorted(np.cumsum(costs), budget, side="right")))
 
 
