@@ -327,6 +327,13 @@ def test_tables_of_a_few_rows_are_fitted(n, m, loss):
     assert np.all(np.isfinite(model.predict(table)))
 
 
+def test_levels_of_which_folds_show_one_are_fitted():
+    table = pd.DataFrame({"c": ["1", "1", "x"], "t": 0})
+    model = tabular_model("regressor", task="t", loss="gamma", crossed="c")
+    y = np.array([0.7, 3.9, 2.4])
+    assert model.fit(table, y).predict(table) == pytest.approx(y.mean(), rel=0.1)
+
+
 def test_levels_alone_are_a_model():
     # Ratings have users and items; means of groups, only groups.
     rng = np.random.default_rng(0)

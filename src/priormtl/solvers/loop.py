@@ -287,8 +287,10 @@ class no_progress:  # noqa: N801
             return None
         self.since += 1
         ends = self.since >= self.checks
-        # After three checks without progress the certificate is looked at closely.
-        if (ends or self.since == 3) and _closes(progress, self.tol):
+        # After three checks without progress the certificate is looked at closely, or
+        # after six where Newton steps still promise some.
+        few = 6 if progress.problem.is_far(progress.state.point) else 3
+        if (ends or self.since == few) and _closes(progress, self.tol):
             return StopReason.GAP
         if self.tol is None or not (ends or self.since == 1):
             return StopReason.NO_PROGRESS if ends else None
