@@ -78,6 +78,17 @@ def test_weights_are_relative_for_adaptive_ties_and_default_grids():
         np.testing.assert_allclose(again, once, atol=1e-4)
 
 
+@pytest.mark.parametrize("level", [1e4, 1e8])
+def test_a_large_mean_of_y_changes_nothing_else(level):
+    table, y = grouped()
+    found = []
+    for mean in (0.0, level):
+        model = tabular_model("regressor", task="t", trees="none").fit(table, y + mean)
+        ends = model.predict_interval(table)
+        found.append(np.column_stack([model.predict(table), ends]) - mean)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[200] + [3] * 7, [100] * 5 + [5] * 20])
 def test_intervals_hold_for_small_tasks(sizes):
