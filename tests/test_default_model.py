@@ -78,6 +78,17 @@ def test_weights_are_relative_for_adaptive_ties_and_default_grids():
         np.testing.assert_allclose(again, once, atol=1e-4)
 
 
+@pytest.mark.parametrize("level", [1e4, 1e8])
+def test_a_large_mean_of_y_changes_nothing_else(level):
+    table, y = grouped()
+    found = []
+    for mean in (0.0, level):
+        model = tabular_model("regressor", task="t", trees="none").fit(table, y + mean)
+        ends = model.predict_interval(table)
+        found.append(np.column_stack([model.predict(table), ends]) - mean)
+    np.testing.assert_allclose(found[1], found[0], atol=1e-4)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("sizes", [[200] + [3] * 7, [100] * 5 + [5] * 20])
 def test_intervals_hold_for_small_tasks(sizes):
@@ -325,6 +336,13 @@ def test_tables_of_a_few_rows_are_fitted(n, m, loss):
     ends = model.predict_interval(table)
     assert np.all(ends[:, 0] <= ends[:, 1])
     assert np.all(np.isfinite(model.predict(table)))
+
+
+def test_levels_of_which_folds_show_one_are_fitted():
+    table = pd.DataFrame({"c": ["1", "1", "x"], "t": 0})
+    model = tabular_model("regressor", task="t", loss="gamma", crossed="c")
+    y = np.array([0.7, 3.9, 2.4])
+    assert model.fit(table, y).predict(table) == pytest.approx(y.mean(), rel=0.1)
 
 
 def test_levels_alone_are_a_model():

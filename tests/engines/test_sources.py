@@ -267,6 +267,7 @@ TEXT = "t,größe,y\na,1.5,2\n"
         (gzip.compress(TEXT.encode()), ["compressed with gzip", ".gz"]),
         (TEXT.encode("utf-16"), ["UTF-8", "UTF-16"]),
         (TEXT.encode("utf-16-le"), ["UTF-8", "zero bytes"]),
+        (TEXT.encode("latin-1"), ["UTF-8", "its column names are not"]),
         (b"PK\x03\x04" + TEXT.encode(), ["archive", "save it as CSV"]),
     ],
 )
@@ -278,6 +279,15 @@ def test_other_kinds_are_named(tmp_path, content, words, name):
         open_source(file)
     for word in words:
         assert word in str(caught.value)
+
+
+def test_files_of_very_many_columns_are_refused_at_once(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "MOST_COLUMNS", 4)
+    (tmp_path / "a.csv").write_text("t,y,a,b,c\nu,1,2,3,4\n")
+    source = open_source(tmp_path / "a.csv")
+    with pytest.raises(DataFileError, match="at most 4 columns can be read at a time"):
+        source.wanted(Schema("t", "y"))
+    assert source.wanted(Schema("t", "y", features=["a"])).columns == ("t", "y", "a")
 
 
 @pytest.mark.parametrize(

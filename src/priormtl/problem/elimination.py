@@ -147,6 +147,24 @@ class Level:
     right: Places  # from the end of ``left`` to that of ``right``
     across: Places
 
+    @cached_property
+    def pairs(self) -> tuple[Index, Index]:
+        """Positions of ``left`` and ``right`` among the edges of the level."""
+        order = np.argsort(self.edges)
+        return tuple(
+            order[np.searchsorted(self.edges, pair.index, sorter=order)]
+            for pair in (self.left, self.right)
+        )
+
+
+class _Slots(NamedTuple):
+    """Where links are held while they are eliminated."""
+
+    slot: Index  # (edges,)
+    across: list[Places]  # where fill-in goes, by level
+    given: Index  # edges of the graph that have a slot
+    count: int
+
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
@@ -186,8 +204,14 @@ class Elimination:
         return self.graph.n_nodes + self.n_edges
 
     @cached_property
-    def _inner(self) -> tuple[Index, list[Places]]:
-        """Slots of links that are not of nodes that go first, and where fill-in goes.
+    def _all(self) -> "_Slots":
+        across = [level.across for level in self.levels]
+        given = np.arange(len(self.graph.weight))
+        return _Slots(np.arange(self.n_edges), across, given, self.n_edges)
+
+    @cached_property
+    def _inner(self) -> "_Slots":
+        """Slots of links that are not of nodes that go first.
 
         Links of nodes that go first stay diagonal where ties are: blocks of them would
         take as much as the data of some thousand tasks.
@@ -195,7 +219,15 @@ class Elimination:
         stays = np.ones(self.n_edges, dtype=bool)
         stays[self.levels[0].edges] = False
         slot = np.cumsum(stays) - 1
-        return slot, [Places(slot[level.across.index]) for level in self.levels]
+        across = [Places(slot[level.across.index]) for level in self.levels]
+        given = np.flatnonzero(stays[: len(self.graph.weight)])
+        return _Slots(slot, across, given, int(np.count_nonzero(stays)))
+
+    @cached_property
+    def _degree(self) -> Array:
+        """Weight of the edges of each node (nodes,)."""
+        ends = np.concatenate([self.graph.first, self.graph.second])
+        return np.bincount(ends, np.tile(self.graph.weight, 2), self.graph.n_nodes)
 
     def factorise(
         self, pivots: Array, tie: Array, *, overwrite: bool = False
@@ -207,15 +239,9 @@ class Elimination:
         """
         graph, k, is_diagonal = self.graph, len(tie), tie.ndim == 1
         pivots = pivots if overwrite else np.array(pivots)
-        slot, across = np.arange(self.n_edges), [each.across for each in self.levels]
-        given, count = np.arange(len(graph.weight)), self.n_edges
-        if is_diagonal:
-            slot, across = self._inner
-            first = self.levels[0].edges
-            given, count = np.setdiff1d(given, first), self.n_edges - len(first)
+        slot, across, given, count = self._inner if is_diagonal else self._all
         links, weight = np.zeros((count, k, k)), graph.weight[given]
-        ends = np.concatenate([graph.first, graph.second])
-        degree = np.bincount(ends, np.tile(graph.weight, 2), graph.n_nodes)
+        degree = self._degree
         if is_diagonal:
             steps = np.arange(k)
             pivots[:, steps, steps] += np.outer(degree, tie)
@@ -259,10 +285,9 @@ class Elimination:
                 gains[edges] = halves[own].swapaxes(1, 2) @ half
                 level.other.subtract(pivots, half.swapaxes(1, 2) @ half)
             if half is not None and len(level.left.index):
-                place = np.empty(self.n_edges, dtype=np.intp)
-                place[edges] = np.arange(len(edges))
-                left = half[place[level.left.index]].swapaxes(1, 2)
-                across[number].subtract(links, left @ half[place[level.right.index]])
+                one, other = level.pairs
+                left = half[one].swapaxes(1, 2)
+                across[number].subtract(links, left @ half[other])
         return Factor(self, inverses, halves, gains, log_determinant, least)
 
 

@@ -575,9 +575,10 @@ def _eliminate(
         )
         strength = min(model.intercepts.tie_strength, most)
         tie = strength * np.outer(t, t) + np.diag(np.concatenate([[0.0], tie]))
-    shared = extra + np.flatnonzero(common)
-    own = np.setdiff1d(np.arange(d + extra), shared)
-    tie = tie[own] if tie.ndim == 1 else tie[np.ix_(own, own)]
+    shared, own = extra + np.flatnonzero(common), np.arange(d + extra)
+    if len(shared):
+        own = np.setdiff1d(own, shared)
+        tie = tie[own] if tie.ndim == 1 else tie[np.ix_(own, own)]
     border = np.zeros((n_nodes, len(own), len(shared)))
     border[:m] = gram[:, own[:, np.newaxis], shared]
     block = gram[:, shared[:, np.newaxis], shared]
@@ -590,8 +591,9 @@ def _eliminate(
         del gram  # as large as the data; blocks of pivots become those of the factor
         try:
             factor = order.factorise(pivots, tie, overwrite=True)
-            left = corner - factor.form(border)
-            left += m * np.diag(ridge[shared])
+            left = corner + m * np.diag(ridge[shared])
+            if len(shared):
+                left -= factor.form(border)
             root = np.linalg.cholesky(left)
             break
         except np.linalg.LinAlgError:  # rounding: a larger ridge factorises

@@ -209,11 +209,8 @@ class Problem:
         """
         primal = self.objective(point)
         if self.lam == 0:
-            # While Newton's steps still promise more than most tolerances, the next one
-            # costs less than a bound.
-            far = not self.fit.is_quadratic
-            far = far and self.newton_step(point).decrease > 1e-6 * self.null_objective
-            return Certificate(primal, 0.0 if far else self._smooth_dual(point))
+            dual = 0.0 if self.is_far(point) else self._smooth_dual(point)
+            return Certificate(primal, dual)
         if isinstance(self.penalty, Power):
             cost = self.lam * self.penalty.conjugate(point.gradient / self.lam)
             degree = self.penalty.degree()
@@ -236,6 +233,17 @@ class Problem:
         dual = point.fit.dual_value(scale) + scale * slack
         dual -= scale**2 * point.prior_value
         return Certificate(primal, max(0.0, float(dual)))
+
+    def is_far(self, point: Point) -> bool:
+        """Whether a Newton step, which costs less than a bound, has yet to be made.
+
+        Without penalty, and where it promises more than most tolerances. Of quadratic
+        problems this is known at the start.
+        """
+        begins = point is self.__dict__.get("null_point")
+        if self.lam != 0 or (self.fit.is_quadratic and not begins):
+            return False
+        return self.newton_step(point).decrease > 1e-6 * self.null_objective
 
     def is_nearly_smooth(self, point: Point, limit: float) -> bool:
         """Whether the penalty costs no more than ``limit``, and lam is out of reach.

@@ -303,8 +303,8 @@ class Likelihood:
     @classmethod
     def of(cls, data: Data, theta: Array) -> Self:
         """Products of rows, for tasks of the columns with θ > 0 only."""
-        known = data.deviations >= 0
-        varying = np.flatnonzero(known & (theta[data.deviations] > 0))
+        varying = np.flatnonzero(data.deviations >= 0)
+        varying = varying[theta[data.deviations[varying]] > 0]
         terms = []
         if len(varying):
             terms.append(Term(data.task, data.n_tasks, data.values(varying)))
