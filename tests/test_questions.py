@@ -355,7 +355,7 @@ def test_last_rows_count_where_levels_wander():
     # What is past is not moved towards what came last.
     early = table[table["year"] == 2005]
     again = model.fitted_.history and model.fitted_.history._replace(
-        weights=np.zeros(2)
+        weights=np.zeros(4)
     )
     before = model.predict(early)
     model[-1].fitted_ = model.fitted_.__class__(
