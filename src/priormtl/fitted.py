@@ -460,7 +460,7 @@ class Fitted:
         if self.drift is not None:
             _demand(self.drift.fits(m), "levels that drift")
         if self.history is not None:
-            _demand(self.history.fits(m), "last rows of tasks")
+            _demand(self.history.fits(m, d), "last rows of tasks")
         if self.calibration is not None:
             _demand(self.calibration.fits(m, d), "intervals")
         if self.span is not None:

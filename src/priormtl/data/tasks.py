@@ -392,6 +392,11 @@ class Table:
         counts = self.weight > 0
         return known & (counts if counts.ndim == 2 else counts[:, np.newaxis])
 
+    def trend(self) -> list[int]:
+        """Places of the features that are lines and curves of time."""
+        lines, wiggles = ([], []) if self.features is None else self.features.trend()
+        return sorted({*lines, *wiggles})
+
     def has_trials(self) -> bool:
         """Whether weights are whole numbers, which are numbers of trials."""
         weight = self.weight

@@ -201,6 +201,8 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 if self.cv is not None and self.cv != DEFAULT_FOLDS:
                     raise
                 return self._fit_by_default(table, root)
+            if table.time is not None:  # the latest ones last
+                splits.sort(key=lambda split: float(table.time[split.test].mean()))
             for split in [] if self.outlier_tasks else splits:
                 whole_tasks |= len(missing_tasks(table, split)) > 0
             divide_rows = partial(self._divide, splits=splits, whole_tasks=whole_tasks)
@@ -628,6 +630,7 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
         used, m = np.flatnonzero(weight > 0), len(table.tasks)
         codes, time = table.codes[used], table.time[used]
         known = History.of(table.y[used], scores[used], codes, time, weight[used], m)
+        known = known.with_trend(table.X[used], time, table.trend())
         history = known._replace(weights=held_out.history)
         self.fitted_ = replace(self.fitted_, history=history)
 

@@ -242,7 +242,8 @@ class LinearMultiTask(MultiTaskEstimator):
             if fitted.drift is not None:
                 scores = scores + fitted.drift.at(seen, rows.time)[0]
             if fitted.history is not None:
-                scores = fitted.history.add(scores, seen, rows.time)
+                delta = fitted.history.growth(rows.X, seen, rows.time, fitted.coef)
+                scores = fitted.history.add(scores, seen, rows.time, delta)
         return scores, tasks
 
     def _solver(self) -> Solver:

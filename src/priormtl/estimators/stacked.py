@@ -28,6 +28,7 @@ from priormtl.selection import (
     check_coverage,
     hold_out,
     mix,
+    weigh_origins,
 )
 from priormtl.trees import Boosted, Booster, ClassTrees, Trees, grow
 
@@ -128,6 +129,12 @@ class _Stacked(BaseEstimator):
         own = held & (np.bincount(inside)[codes] > 1)  # other folds have rows of it
         asks_new_tasks = not own.any() and np.bincount(codes).max() > 1
         kinds = (held,) if asks_new_tasks else (held, own)
+        mixed_by = shares
+        if X.time is not None:
+            loss = family.loss(linear[held], targets[held])
+            loss = loss if loss.ndim == 1 else loss.sum(axis=1)
+            mixed_by = shares.copy()
+            mixed_by[held] = weigh_origins(loss, shares[held], folds[held])
         boosters, by_trees = [], np.empty((0, *linear.shape))
         # Forward folds lack scores of the first rows.
         wanted = SIZES if linear.ndim == 1 else CLASS_SIZES
@@ -150,7 +157,7 @@ class _Stacked(BaseEstimator):
                         targets[rows],
                         linear[rows],
                         by_trees[:, rows],
-                        shares[rows],
+                        mixed_by[rows],
                     )
                     for rows in kinds
                 ),

@@ -36,7 +36,7 @@ from priormtl.selection.held_out import (
     refit_folds,
     score_folds,
 )
-from priormtl.selection.history import History, mix
+from priormtl.selection.history import History, mix, weigh_origins
 from priormtl.selection.outlier_test import find_outliers
 from priormtl.selection.outliers import (
     OwnChoice,

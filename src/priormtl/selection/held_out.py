@@ -62,7 +62,7 @@ from priormtl.losses import Family, Squared
 from priormtl.model import Solver
 from priormtl.reml import Levels
 from priormtl.selection.folds import Split, fill_missing
-from priormtl.selection.history import History, mix
+from priormtl.selection.history import History, combine
 from priormtl.selection.outliers import fit_outliers
 from priormtl.selection.search import Candidate, Trial
 from priormtl.uncertainty import prediction_variances
@@ -142,7 +142,7 @@ class HeldOut(NamedTuple):
     horizon: Array | None = None
     # (folds, n) of all fold models for all rows, and of the mean of all tasks
     scores: tuple[Array, Array] | None = None
-    history: Array = np.zeros(2)  # weights of what the last rows of tasks say
+    history: Array = np.zeros(4)  # weights of what the last rows of tasks say
     # Models of other folds than those of the search, where intervals hold for another
     # question than it.
     others: "HeldOut | None" = None
@@ -189,11 +189,12 @@ class HeldOut(NamedTuple):
             if levels is not None and table.time is not None:
                 assert codes is not None
                 own[k] += levels.at(np.where(known, codes, -1), table.time)[0]
-        weights = np.zeros(2)
+        weights = np.zeros(4)
         is_plain = table.offset is None and isinstance(family, Squared)
         if table.time is not None and is_plain and self.variances.size:
             assert codes is not None
-            own, weights = _with_history(table, codes, splits, own, len(tasks))
+            coef = self.models.coef
+            own, weights = _with_history(table, codes, splits, own, coef)
         if codes is not None:
             held = own[np.maximum(dealt, 0), np.arange(n)]
             prediction = np.where(dealt >= 0, held, np.nan)
@@ -601,25 +602,30 @@ def _by_horizon(horizon: Array, size: Array, scaled: Array, weight: Array) -> Ar
 
 
 def _with_history(
-    table: Table, codes: Index, splits: Sequence[Split], own: Array, m: int
+    table: Table, codes: Index, splits: Sequence[Split], own: Array, coef: Array
 ) -> tuple[Array, Array]:
     """Scores (folds, n) mixed with what the last rows of tasks say, and weights."""
     assert table.time is not None
     time, y, n = table.time, table.y, len(table)
     weight = np.ones(n) if table.weight is None else table.weight
-    histories, both = list[History](), np.empty((2, n))
-    held, tests = np.empty(n), np.concatenate([split.test for split in splits])
+    columns = table.trend()
+    histories, others = list[History](), np.empty((4, n))
+    held, origin, deltas = np.empty(n), np.full(n, -1, np.intp), np.empty(own.shape)
     for k, (train, test) in enumerate(splits):
         known = y[train], own[k, train], codes[train], time[train], weight[train]
-        histories.append(History.of(*known, m))
-        held[test] = own[k, test]
-        both[:, test] = histories[k].forecasts(held[test], codes[test], time[test])
-    tests = tests[weight[tests] > 0]
-    rows = y[tests], held[tests], both[:, tests], weight[tests]
-    weights, _ = mix(Squared(), *rows)
+        history = History.of(*known, coef.shape[1])
+        history = history.with_trend(table.X[train], time[train], columns)
+        deltas[k] = history.growth(table.X, codes, time, coef[k])
+        given = own[k, test], codes[test], time[test], deltas[k, test]
+        others[:, test] = history.forecasts(*given)
+        held[test], origin[test] = own[k, test], k
+        histories.append(history)
+    tests = np.flatnonzero(origin >= 0)
+    parts = y[tests], held[tests], others[:, tests], weight[tests], origin[tests]
+    weights = combine(*parts)
     mixed = [
-        one._replace(weights=weights).add(scores, codes, time)
-        for one, scores in zip(histories, own, strict=True)
+        one._replace(weights=weights).add(scores, codes, time, delta)
+        for one, scores, delta in zip(histories, own, deltas, strict=True)
     ]
     return np.stack(mixed), weights
 

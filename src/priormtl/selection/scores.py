@@ -103,9 +103,11 @@ class RowError(RowScore):
         rows = train.y[used], before[used], train.task_codes[used], train.time[used]
         history = History.of(*rows, train.weight[used], len(train.tasks))
         codes = self.places[test.task_codes]
-        both = history.forecasts(scores, codes, test.time)
+        given = scores, codes, test.time, np.zeros(len(scores))
+        # Structures differ by their trend, so that none is damped here.
+        both = history.forecasts(*given)[:2]
         weights, _ = mix(Squared(), test.y, scores, both, test.weight)
-        return history._replace(weights=weights).add(scores, codes, test.time)
+        return history._replace(weights=np.append(weights, [0.0, 0.0])).add(*given)
 
     def with_offsets(self, offset: Offset) -> Self:
         found, train = super().with_offsets(offset), self.train
