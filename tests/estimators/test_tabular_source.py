@@ -100,17 +100,19 @@ def test_a_sample_chooses_and_all_rows_are_fitted(file, small_memory, tmp_path):
 
 def test_trees_know_tasks_of_the_rest_by_their_scores(small_memory):
     rng = np.random.default_rng(0)
-    shop, (a, b) = rng.integers(0, 400, 4000), rng.normal(size=(2, 4000))
-    mean = 4.0 * rng.normal(size=400)[shop] + 2.0 * (a > 0) * (b > 0)
+    shop, (a, b) = rng.integers(0, 60, 4000), rng.normal(size=(2, 4000))
+    mean = 4.0 * rng.normal(size=60)[shop] + 2.0 * (a > 0) * (b > 0)
     sales = mean + 0.2 * rng.normal(size=4000)
     table = pa.table({"shop": shop, "a": a, "b": b, "sales": sales})
-    settings = {"task": "shop", "task_prior": "mean"}
-    model = tabular_model("regressor", **settings).fit_source(table, target="sales")
-    assert model[-1].trees_weight_ > 0.3
-    misses = np.abs(model.predict(table) - mean)
-    sampled = np.isin(shop, model.fitted_.labels[: model.fitted_.sample.tasks])
-    assert 0 < sampled.sum() < 1500
-    assert misses[~sampled].mean() < 1.5 * misses[sampled].mean()
+    misses = dict[str, float]()
+    for trees in ("auto", "none"):
+        model = quick(trees=trees, task_prior="mean").fit_source(table, target="sales")
+        sampled = model.fitted_.labels[: model.fitted_.sample.tasks]
+        rest = ~np.isin(shop, sampled)
+        assert 2500 < rest.sum() < 4000
+        misses[trees] = np.abs(model.predict(table) - mean)[rest].mean()
+        assert trees == "none" or model[-1].trees_weight_ > 0.3
+    assert misses["auto"] < misses["none"]
 
 
 def few_rows(file, X):
