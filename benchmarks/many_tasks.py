@@ -206,7 +206,8 @@ def fit_tabular(measured: "Measured", m: int) -> None:
         model = tabular_model("regressor", task="shop")
         with measured:
             model.fit_source(path, target="sales")
-        sample = model.fitted_.sample
+        trees = model[-1].trees_weight_
+        print(model.fitted_.sample, model.structure_, trees, flush=True)
         linear = MultiTaskRegressorCV(task="shop", task_prior="mean", ties="adaptive")
         columns = ["price", "size", "hour", "income", "area", "open", "brand", "kind"]
         linear.fit_source(path, target="sales", features=columns)
@@ -216,7 +217,6 @@ def fit_tabular(measured: "Measured", m: int) -> None:
     sales = new["sales"].to_numpy()
     measured.found["covered"] = float(np.mean((sales >= low) & (sales <= high)))
     measured.found["rows"] = rows
-    print(sample, model.structure_, model.trees_weight_)
 
 
 class Measured:

@@ -98,6 +98,23 @@ def test_a_sample_chooses_and_all_rows_are_fitted(file, small_memory, tmp_path):
     np.testing.assert_allclose(again.predict(X), model.predict(X), rtol=1e-9)
 
 
+def test_trees_know_tasks_of_the_rest_by_their_scores(small_memory):
+    rng = np.random.default_rng(0)
+    shop, (a, b) = rng.integers(0, 60, 4000), rng.normal(size=(2, 4000))
+    mean = 4.0 * rng.normal(size=60)[shop] + 2.0 * (a > 0) * (b > 0)
+    sales = mean + 0.2 * rng.normal(size=4000)
+    table = pa.table({"shop": shop, "a": a, "b": b, "sales": sales})
+    misses = dict[str, float]()
+    for trees in ("auto", "none"):
+        model = quick(trees=trees, task_prior="mean").fit_source(table, target="sales")
+        sampled = model.fitted_.labels[: model.fitted_.sample.tasks]
+        rest = ~np.isin(shop, sampled)
+        assert 2500 < rest.sum() < 4000
+        misses[trees] = np.abs(model.predict(table) - mean)[rest].mean()
+        assert trees == "none" or model[-1].trees_weight_ > 0.3
+    assert misses["auto"] < misses["none"]
+
+
 def few_rows(file, X):
     frame = raw_table(file).sample()
     return frame.X.to_pandas()[X.columns], frame.y

@@ -88,8 +88,19 @@ class _Stacked(BaseEstimator):
         trees = self.fitted_.trees
         return () if trees is None else trees.folds
 
-    def fit(self, X: Encoded, y: object, *, sample_weight: object = None) -> Self:
-        """Fit the linear model, then trees on its training parts."""
+    def fit(
+        self,
+        X: Encoded,
+        y: object,
+        *,
+        sample_weight: object = None,
+        sees_tasks: bool = True,
+    ) -> Self:
+        """Fit the linear model, then trees on its training parts.
+
+        Trees that do not see tasks know these from the scores of the linear model only,
+        as those of tasks that it learns later.
+        """
         self.model_ = clone(self.model).fit(X, y, sample_weight=sample_weight)
         self.n_features_in_ = self.model_.n_features_in_
         fitted: Fitted = self.model_.fitted_
@@ -128,6 +139,9 @@ class _Stacked(BaseEstimator):
         inside = np.unique(np.column_stack([codes, folds]), axis=0)[:, 0]
         own = held & (np.bincount(inside)[codes] > 1)  # other folds have rows of it
         asks_new_tasks = not own.any() and np.bincount(codes).max() > 1
+        if not sees_tasks:  # nothing is split on a constant
+            for known in (*columns.values(), seen):
+                known[:, matrix.shape[1] - 1] = 0.0
         kinds = (held,) if asks_new_tasks else (held, own)
         mixed_by = shares
         if X.time is not None:

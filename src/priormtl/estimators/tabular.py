@@ -279,7 +279,10 @@ class TabularPipeline(Pipeline):
                 f"most {MOST_NUMBERS:,} numbers: use fewer columns, or engines.fit, "
                 "which fits any number of tasks to features that are numbers."
             )
-        last.fit(X, frame.y, sample_weight=frame.weight)
+        stacked = isinstance(last, StackedRegressor | StackedClassifier)
+        unseen = is_sample and m > len(frame.X[raw.schema.task].unique())
+        known_tasks = {"sees_tasks": not unseen} if stacked else {}
+        last.fit(X, frame.y, sample_weight=frame.weight, **known_tasks)
         if is_sample:
             linear = linear_part(model)
             known: Fitted = linear.fitted_
