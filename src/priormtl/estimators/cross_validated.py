@@ -201,8 +201,9 @@ class CrossValidated(CallbackSupport, LinearMultiTask):
                 if self.cv is not None and self.cv != DEFAULT_FOLDS:
                     raise
                 return self._fit_by_default(table, root)
-            if table.time is not None:  # the latest ones last
-                splits.sort(key=lambda split: float(table.time[split.test].mean()))
+            time = table.time
+            if time is not None:  # the latest ones last
+                splits.sort(key=lambda split: float(time[split.test].mean()))
             for split in [] if self.outlier_tasks else splits:
                 whole_tasks |= len(missing_tasks(table, split)) > 0
             divide_rows = partial(self._divide, splits=splits, whole_tasks=whole_tasks)
