@@ -106,9 +106,11 @@ def class_table(
     for task, classes in zip(tasks, seen, strict=True):
         shown = classes[:5].tolist()
         if len(classes) < 2:
+            is_free = several and not lone_class and len(classes) == 1
+            way = ' use fit_intercept="tied",' if is_free else ""
             raise ValueError(
                 f"every task must have two classes: task {task!r} has one class or "
-                f"none ({shown}); drop it, or join it with another task."
+                f"none ({shown});{way} drop it, or join it with another task."
             )
         if len(classes) > 2:
             kind = type_of_target(y) if y.ndim == 1 else "multiclass"

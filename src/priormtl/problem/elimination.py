@@ -151,10 +151,9 @@ class Level:
     def pairs(self) -> tuple[Index, Index]:
         """Positions of ``left`` and ``right`` among the edges of the level."""
         order = np.argsort(self.edges)
-        return tuple(
-            order[np.searchsorted(self.edges, pair.index, sorter=order)]
-            for pair in (self.left, self.right)
-        )
+        left = np.searchsorted(self.edges, self.left.index, sorter=order)
+        right = np.searchsorted(self.edges, self.right.index, sorter=order)
+        return order[left], order[right]
 
 
 class _Slots(NamedTuple):
@@ -163,7 +162,7 @@ class _Slots(NamedTuple):
     slot: Index  # (edges,)
     across: list[Places]  # where fill-in goes, by level
     given: Index  # edges of the graph that have a slot
-    count: int
+    number: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +226,8 @@ class Elimination:
     def _degree(self) -> Array:
         """Weight of the edges of each node (nodes,)."""
         ends = np.concatenate([self.graph.first, self.graph.second])
-        return np.bincount(ends, np.tile(self.graph.weight, 2), self.graph.n_nodes)
+        weight = np.tile(self.graph.weight, 2)
+        return np.asarray(np.bincount(ends, weight, self.graph.n_nodes), np.float64)
 
     def factorise(
         self, pivots: Array, tie: Array, *, overwrite: bool = False
