@@ -2,10 +2,13 @@
 
 Draws tables, fits ``tabular_model``, and LightGBM and lme4 beside it, in a process of
 its own each; then tables with crossed groups beside lme4 (needs R), and how seconds
-grow. Results are kept in ``docs/benchmarks/width.json``, which makes the page; parts
-that are named are measured again::
+grow. Results are kept in ``docs/benchmarks/width.json``, which makes the page. What has
+all the words that are given is measured again: a part of the page, a table, a way::
 
-    python -m benchmarks.width drawn crossed growth
+    python -m benchmarks.width drawn named
+    python -m benchmarks.width crossed MovieLens default
+    python -m benchmarks.width growth
+    python -m benchmarks.width  # only the page
 """
 
 import json
@@ -21,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from benchmarks.machine import describe_commit, load_average
+from benchmarks.machine import describe_commit
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "width.md"
 PATIENCE = 120  # seconds of a rival
@@ -289,19 +292,18 @@ def measure_crossed(name: str, way: str) -> dict[str, Any]:
 
 
 def run_apart(*arguments: str) -> dict[str, Any]:
-    """Measure in a process of its own."""
+    """Measure in a process of its own, and say at which commit."""
     command = [sys.executable, "-m", "benchmarks.width", "one", *arguments]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
+    commit = {"commit": describe_commit()}
     if run.returncode:
-        return {"refused": run.stderr.strip().splitlines()[-1][:120]}
-    return json.loads(run.stdout.splitlines()[-1])
+        return {"refused": run.stderr.strip().splitlines()[-1][:120], **commit}
+    return {**json.loads(run.stdout.splitlines()[-1]), **commit}
 
 
-def main(parts: list[str]) -> None:
-    """Measure parts again, and write the page."""
-    kept = PAGE.with_suffix(".json")
-    found = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
-    calls: dict[str, list[tuple[str, ...]]] = {
+def list_calls() -> dict[str, list[tuple[str, ...]]]:
+    """Arguments of all measurements of each part of the page."""
+    return {
         "drawn": [
             (f"{place}", way)
             for place in range(len(TABLES))
@@ -317,13 +319,20 @@ def main(parts: list[str]) -> None:
             (what, f"{place}") for what in GROWTH for place in range(len(GROWTH[what]))
         ],
     }
-    for part in parts:
-        run = f"commit {describe_commit()}, load average {load_average()}"
-        found[part] = {"run": run}
-        for call in calls[part]:
-            found[part][" ".join(call)] = run_apart(part, *call)
-            print(part, *call, found[part][" ".join(call)], flush=True)
-        kept.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+
+
+def main(words: list[str]) -> None:
+    """Measure what has all the words again, and write the page."""
+    kept = PAGE.with_suffix(".json")
+    found = json.loads(kept.read_text("utf-8")) if kept.exists() else {}
+    for part, calls in list_calls().items():
+        for call in calls if words else ():
+            if all(word in (part, *call) for word in words):
+                one = run_apart(part, *call)
+                found.setdefault(part, {})[" ".join(call)] = one
+                print(part, *call, one, flush=True)
+                text = json.dumps(found, indent=1, sort_keys=True)
+                kept.write_text(text + "\n", encoding="utf-8")
     PAGE.write_text(render(found), encoding="utf-8")
 
 
@@ -346,10 +355,14 @@ def render(found: dict[str, Any]) -> str:
         "s, named | GiB | gap | s, LightGBM | s, lme4 |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    drawn = found["drawn"]
+    drawn = found.get("drawn", {})
     for place, one in enumerate(TABLES):
         ways = ("numbered", "named", "lightgbm", "lme4")
-        numbered, named, boosted, mixed = (drawn[f"{place} {way}"] for way in ways)
+        numbered, named, boosted, mixed = (
+            drawn.get(f"{place} {way}", {}) for way in ways
+        )
+        if not numbered or not named:
+            continue
         text = ", ".join(map(str, one.categories)) or "–"
         text += "; trees" if one.trees == "auto" else ""
         peak = max(part["gigabytes"] for part in (numbered, named))
@@ -361,7 +374,7 @@ def render(found: dict[str, Any]) -> str:
         )
     lines += [
         "",
-        f"At {drawn['run']}.",
+        _commits(drawn),
         "",
         "## Growth",
         "",
@@ -372,10 +385,14 @@ def render(found: dict[str, Any]) -> str:
         "| what grows | sizes | seconds | exponent |",
         "|---|---|---|---|",
     ]
+    growth = found.get("growth", {})
     fields = {"columns": "columns", "tasks": "tasks", "rows": "rows"}
     for what, tables in GROWTH.items():
         sizes = [getattr(one, fields[what]) for one in tables]
-        spent = [found["growth"][f"{what} {k}"]["seconds"] for k in range(len(sizes))]
+        runs = [growth.get(f"{what} {k}", {}) for k in range(len(sizes))]
+        if not all("seconds" in one for one in runs):
+            continue
+        spent = [one["seconds"] for one in runs]
         slope = np.polyfit(np.log(sizes[-3:]), np.log(spent[-3:]), 1)[0]
         shown = " | ".join(
             ", ".join(words)
@@ -384,7 +401,7 @@ def render(found: dict[str, Any]) -> str:
         lines.append(f"| {what} | {shown} | {slope:.2f} |")
     lines += [
         "",
-        f"At {found['growth']['run']}.",
+        _commits(growth),
         "",
         "## Crossed groups",
         "",
@@ -398,11 +415,13 @@ def render(found: dict[str, Any]) -> str:
         "held-out error | lme4's | the default's, s |",
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    crossed = found["crossed"]
+    crossed = found.get("crossed", {})
     for name, one in CROSSED.items():
         ours, lme4, default = (
             crossed.get(f"{name} {way}", {}) for way in ("ours", "lme4", "default")
         )
+        if "sd" not in ours:
+            continue
         pairs = dict(zip(lme4.get("names", ()), lme4.get("sd", ()), strict=True))
         theirs = [pairs.get(factor) for factor in ours["names"]]
         lines.append(
@@ -411,7 +430,11 @@ def render(found: dict[str, Any]) -> str:
             f"{ours['gigabytes']:.1f} | {ours['gap']:.0e} | {_error(ours)} | "
             f"{_error(lme4)} | {_error(default)}, {_seconds(default)} |"
         )
-    return "\n".join([*lines, "", f"At {crossed['run']}.", ""])
+    return "\n".join([*lines, "", _commits(crossed), ""])
+
+
+def _commits(part: dict[str, Any]) -> str:
+    return f"Measured at {', '.join(sorted({one['commit'] for one in part.values()}))}."
 
 
 def _seconds(one: dict[str, Any]) -> str:

@@ -309,9 +309,10 @@ def test_more_free_effects_than_rows_are_refused():
         estimate_mixed(rows, Families(np.arange(20), np.full(20, -1)))
 
 
-def test_probes_estimate_what_a_dense_factor_computes(monkeypatch):
+@pytest.mark.parametrize("items", [150, 500])  # levels, or tasks' two effects, are left
+def test_probes_estimate_what_a_dense_factor_computes(monkeypatch, items):
     rng = np.random.default_rng(0)
-    n, m, items = 4000, 200, 150
+    n, m = 4000, 200
     X, task, item = (
         rng.normal(size=(n, 2)),
         rng.integers(0, m, n),

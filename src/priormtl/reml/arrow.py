@@ -29,7 +29,7 @@ from scipy.sparse import block_array, bsr_array, csr_array, hstack
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
-from priormtl.reml.krylov import Krylov
+from priormtl.reml.krylov import SOLVED, Krylov
 
 MOST_DENSE = 3000  # common columns and levels in a dense matrix: a second to factorise
 
@@ -185,11 +185,9 @@ class Arrow:
             [link.rest for link in links],
         )
         reduced: Dense | Krylov
-        # levels in terms that are kept beside common columns beyond that
-        most_small = 64
         if self.is_stochastic:
-            sums = np.cumsum([self.sizes[g] for g in self.rest])
-            reduced = Krylov.of(*left, int(sums[sums <= most_small].max(initial=0)))
+            terms = [(self.sizes[g], self.widths[g]) for g in self.rest]
+            reduced = Krylov.of(*left, terms)
         else:
             reduced = Dense.of(*left)
         log_determinant += reduced.log_determinant
@@ -222,8 +220,8 @@ class Factor:
     reduced: "Dense | Krylov"
     log_determinant: float
 
-    def solve(self, right: Vectors) -> Vectors:
-        """K times right-hand sides."""
+    def solve(self, right: Vectors, tolerance: float = SOLVED) -> Vectors:
+        """K times right-hand sides, where Krylov methods are used to a tolerance."""
         p, rest_terms = len(right.top), self.arrow.rest
         places = [link.term for link in self.arrow.links]
         first = np.concatenate([right.top, *(right.terms[g] for g in rest_terms)])
@@ -235,7 +233,7 @@ class Factor:
             first[p:] -= link.rest.T @ part
             for i, later in enumerate(link.later):
                 parts[place + 1 + i] = parts[place + 1 + i] - later.T @ part
-        solution = self.reduced.solve(first)
+        solution = self.reduced.solve(first, tolerance)
         top, rest = solution[:p], solution[p:]
         for place in range(len(places) - 1, -1, -1):
             link = self.links[place]
@@ -363,8 +361,8 @@ class Dense:
         """Logarithm of the determinant."""
         return 2.0 * float(np.log(np.diagonal(self.root)).sum())
 
-    def solve(self, right: Array) -> Array:
-        """The inverse, scaled from both sides, times columns (p + M, T)."""
+    def solve(self, right: Array, tolerance: float = SOLVED) -> Array:
+        """The inverse, scaled from both sides, times columns (p + M, T): exact."""
         scale = self.scale[:, np.newaxis]
         return np.asarray(scale * lapack.dpotrs(self.root, scale * right, lower=1)[0])
 

@@ -99,6 +99,22 @@ def subtract_gram(indptr: Index, indices: Index, data: Array, out: Array) -> Non
 
 
 @compiled
+def subtract_blocks(indptr: Index, indices: Index, data: Array, out: Array) -> None:
+    """Subtract the diagonal blocks of BᵀB from ``out`` (L, k, k), B by sorted rows."""
+    k = out.shape[1]
+    for i in range(len(indptr) - 1):
+        for a in range(indptr[i], indptr[i + 1]):
+            level = indices[a] // k
+            for b in range(a, indptr[i + 1]):
+                if indices[b] // k != level:
+                    break
+                product = data[a] * data[b]
+                out[level, indices[a] % k, indices[b] % k] -= product
+                if a != b:
+                    out[level, indices[b] % k, indices[a] % k] -= product
+
+
+@compiled
 def add_quadratic(
     indptr: Index, indices: Index, data: Array, inner: Array, out: Array
 ) -> None:

@@ -1,9 +1,9 @@
 """Normal equations with too many levels to factorise: Krylov methods, and probes.
 
-Conjugate gradients solve them, scaled by a preconditioner C Cᵀ (a Cholesky factor for
-common columns and small terms, the diagonal for other levels) to Ŝ = C⁻¹ S C⁻ᵀ. For
-probes z of random signs each run is a Lanczos process too, with a tridiagonal matrix T,
-so that
+Conjugate gradients solve them, scaled by a preconditioner C Cᵀ (Cholesky factors of the
+block of common columns and small terms, and of the block of each other level) to
+Ŝ = C⁻¹ S C⁻ᵀ. For probes z of random signs each run is a Lanczos process too, with a
+tridiagonal matrix T, so that
 
     log |Ŝ| ≈ mean |z|² e₁ᵀ log(T) e₁,    diagonal of Ŝ⁻¹ ≈ mean of z · Ŝ⁻¹ z
 
@@ -18,13 +18,16 @@ from typing import NamedTuple, Self
 
 import numpy as np
 from scipy.linalg import eigh_tridiagonal, solve_triangular
-from scipy.sparse import csr_array
+from scipy.sparse import block_diag, bsr_array, csr_array
 
 from priormtl._arrays import Array
 from priormtl._lazy import cached_property
 
 PROBES = 16
-SOLVED, PROBED = 1e-9, 1e-4  # residuals of solutions, of probes, in units of targets
+MOST_BESIDE = 64  # levels of small terms that are kept beside common columns
+# Residuals in units of targets: of solutions, and of probes and all that is used with
+# their estimates (directions of steps, variances).
+SOLVED, PROBED = 1e-9, 1e-4
 SEED = 0
 
 
@@ -38,9 +41,11 @@ class Krylov:
     top: Array  # (q, q) products of common columns, and of levels of small terms
     side: Array  # (p + M − q, q) of other levels with them
     gram: csr_array  # (p + M − q, p + M − q) of other levels
-    taken: tuple[csr_array, ...]  # rows (·, p + M − q) to subtract the products of
-    root: Array  # (q, q) Cholesky factor of the first block
-    diagonal: Array  # (p + M − q,) root of the diagonal of the second
+    # Rows (·, p + M − q) whose products are subtracted, and these transposed.
+    taken: tuple[tuple[csr_array, csr_array], ...]
+    first: Array  # (q, q) C⁻¹ of the first block
+    others: csr_array  # (p + M − q, p + M − q) C⁻¹ of other levels, block diagonal
+    turned: csr_array  # its transpose
 
     @classmethod
     def of(
@@ -49,39 +54,56 @@ class Krylov:
         ridge: Array,
         products: tuple[Array, Array, csr_array],
         taken: Sequence[csr_array],
-        small: int,
+        terms: Sequence[tuple[int, int]],
     ) -> Self:
         """Products of common columns (p, p), of levels with them, and of levels.
 
-        ``taken`` are the rows (·, M) whose Gram matrices eliminations subtract. The
-        first ``small`` levels stay beside common columns.
+        ``taken`` are the rows (·, M) whose Gram matrices eliminations subtract.
+        ``terms`` have numbers of effects, the smallest first, and of those of a level.
+        The first ones, which are few in all, stay beside common columns.
         """
         common, side, gram = products
+        sums = np.cumsum([size for size, _ in terms])
+        kept = int(np.count_nonzero(sums <= MOST_BESIDE))
+        small = int(sums[kept - 1]) if kept else 0
         q = len(common) + small
         first = gram[:, :small].toarray()
         for rows in taken:
             first -= rows.T @ rows[:, :small].toarray()
         top = np.block([[common, side[:small].T], [side[:small], first[:small]]])
         side = np.hstack([side[small:], first[small:]])
-        gram, taken = gram[small:, small:], tuple(rows[:, small:] for rows in taken)
+        gram, taken = gram[small:, small:], [rows[:, small:] for rows in taken]
         block = scale[:q, np.newaxis] * top * scale[:q] + np.diag(ridge[:q])
         root = np.asarray(np.linalg.cholesky(block), dtype=np.float64)
-        squares = gram.diagonal() - sum(rows.power(2).sum(axis=0) for rows in taken)
-        diagonal = np.sqrt(scale[q:] ** 2 * np.maximum(squares, 0.0) + ridge[q:])
-        p = len(common)
-        return cls(scale, ridge, p, top, side, gram, taken, root, diagonal)
+        inverse = solve_triangular(root, np.eye(q), lower=True)
+        blocks, start = list[csr_array](), 0
+        for size, k in terms[kept:]:
+            here = slice(start, start + size)
+            inner = _level_blocks(gram[here, here], [r[:, here] for r in taken], k)
+            own = scale[q:][here].reshape(-1, k)
+            inner *= own[:, :, np.newaxis] * own[:, np.newaxis]
+            inner += ridge[q:][here].reshape(-1, 1, k) * np.eye(k)
+            places = np.arange(size // k + 1)
+            inverses = np.linalg.inv(np.linalg.cholesky(inner))
+            blocks.append(bsr_array((inverses, places[:-1], places), (size, size)))
+            start += size
+        others = block_diag(blocks, format="csr")
+        pairs = tuple((rows, rows.T.tocsr()) for rows in taken)
+        parts = top, side, gram, pairs, inverse, others, others.T.tocsr()
+        return cls(scale, ridge, len(common), *parts)
 
-    def solve(self, right: Array) -> Array:
+    def solve(self, right: Array, tolerance: float = SOLVED) -> Array:
         """The inverse, scaled from both sides, times columns (p + M, T)."""
         whitened = self._whiten(self.scale[:, np.newaxis] * right)
-        run = conjugate_gradients(self._times, whitened, SOLVED)
+        run = conjugate_gradients(self._times, whitened, tolerance)
         return self._effects(run.solution)
 
     @property
     def log_determinant(self) -> float:
         """Estimate of the logarithm of the determinant."""
-        known = np.log(np.diagonal(self.root)).sum() + np.log(self.diagonal).sum()
-        return 2.0 * float(known) + self._probed[2]
+        known = np.log(self.first.diagonal()).sum()
+        known += np.log(self.others.diagonal()).sum()
+        return self._probed[2] - 2.0 * float(known)
 
     @cached_property
     def _probed(self) -> tuple[Array, Array, float]:
@@ -112,19 +134,23 @@ class Krylov:
     @cached_property
     def _first(self) -> Array:
         """The first q columns of the inverse."""
-        return self.solve(np.eye(len(self.scale), len(self.top)))
+        return self.solve(np.eye(len(self.scale), len(self.top)), PROBED)
 
-    # Single entries: given these, other levels are as good as independent.
+    # Blocks of levels: given these, other levels are as good as independent.
 
     @cached_property
-    def _given_first(self) -> tuple[Array, Array, Array]:
-        """Inverse of the first effects, how others follow them, and their variances."""
+    def _given_first(self) -> tuple[Array, Array, csr_array]:
+        """Inverse of the first effects, how others follow them, and their variances.
+
+        These are blocks of levels.
+        """
         q = len(self.top)
         inner, seen = self._first[:q], self.scale[:q] > 0
         follow = np.zeros(self.side.shape)
         others = self._first[q:, seen]
         follow[:, seen] = np.linalg.solve(inner[np.ix_(seen, seen)], others.T).T
-        return inner, follow, (self.scale[q:] / self.diagonal) ** 2
+        scaled = self.others * self.scale[q:]  # by columns
+        return inner, follow, (scaled.T @ scaled).tocsr()
 
     def blocks(self, place: slice, k: int) -> Array:
         """Diagonal blocks (·, k, k) of the inverse, about."""
@@ -138,16 +164,16 @@ class Krylov:
 
     def quadratic(self, top: Array, rest: csr_array, k: int) -> Array:
         """Diagonal blocks (L, k, k) of gain · inverse · gainᵀ, about."""
-        inner, follow, variance = self._given_first
+        inner, follow, variances = self._given_first
         small = len(inner) - self.n_common
         others = rest[:, small:]
         first = np.hstack([top, rest[:, :small].toarray()]) + others @ follow
         rows = first.reshape(-1, k, len(inner))
         blocks = rows @ inner @ rows.swapaxes(1, 2)
-        parts = [others[a::k] for a in range(k)]
         for a in range(k):
+            spread = others[a::k] @ variances
             for b in range(k):
-                blocks[:, a, b] += (parts[a] * parts[b]) @ variance
+                blocks[:, a, b] += (spread * others[b::k]).sum(axis=1)
         return blocks
 
     # Products.
@@ -161,25 +187,43 @@ class Krylov:
         out = np.empty_like(columns)
         out[:p] = self.top @ top + self.side.T @ rest
         out[p:] = self.side @ top + self.gram @ rest
-        for rows in self.taken:
-            out[p:] -= rows.T @ (rows @ rest)
+        for rows, turned_rows in self.taken:
+            out[p:] -= turned_rows @ (rows @ rest)
         return self._whiten(scale * out + self.ridge[:, np.newaxis] * turned)
 
     def _whiten(self, columns: Array) -> Array:
         """C⁻¹ times columns."""
         p = len(self.top)
-        top = solve_triangular(self.root, columns[:p], lower=True)
-        return np.concatenate([top, columns[p:] / self.diagonal[:, np.newaxis]])
+        return np.concatenate([self.first @ columns[:p], self.others @ columns[p:]])
 
     def _turn(self, columns: Array) -> Array:
         """C⁻ᵀ times columns."""
         p = len(self.top)
-        top = solve_triangular(self.root, columns[:p], lower=True, trans="T")
-        return np.concatenate([top, columns[p:] / self.diagonal[:, np.newaxis]])
+        return np.concatenate([self.first.T @ columns[:p], self.turned @ columns[p:]])
 
     def _effects(self, columns: Array) -> Array:
         """C⁻ᵀ times columns, in units of effects."""
         return self.scale[:, np.newaxis] * self._turn(columns)
+
+
+def _level_blocks(gram: csr_array, taken: Sequence[csr_array], k: int) -> Array:
+    """Blocks (L, k, k) on the diagonal of gram − Σ takenᵀ taken."""
+    size = gram.shape[0]
+    if k == 1:
+        squares = sum(rows.power(2).sum(axis=0) for rows in taken)
+        # Rounding may leave less than nothing.
+        return np.maximum(gram.diagonal() - squares, 0.0).reshape(-1, 1, 1)
+    from priormtl.reml.kernel import subtract_blocks  # noqa: PLC0415  (slow)
+
+    entries = gram.tocoo()
+    row, column = entries.row, entries.col
+    own = row // k == column // k
+    blocks = np.zeros((size // k, k, k))
+    blocks[row[own] // k, row[own] % k, column[own] % k] = entries.data[own]
+    for rows in taken:
+        rows.sort_indices()
+        subtract_blocks(rows.indptr, rows.indices, rows.data, blocks)
+    return blocks
 
 
 class Run(NamedTuple):

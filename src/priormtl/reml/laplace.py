@@ -40,6 +40,7 @@ from priormtl.data import (
 from priormtl.design import Crossed
 from priormtl.losses import FamilyEvaluation, FamilyFit, TiedIntercepts
 from priormtl.priors.graphs import Laplacian
+from priormtl.reml.mixed import ROUGH
 from priormtl.reml.restricted import LARGEST, Laplace
 from priormtl.reml.rows import estimate_from_rows, suits_rows
 from priormtl.reml.ties import (
@@ -92,11 +93,14 @@ def estimate_family_ties(
         start = _about_levels(start, levels)
     leverages = np.zeros(len(fit.data.y))
     point, found = _evaluate(_with_effects(fit, levels, start), rows), start
-    rounds = 20  # of quadratic models
+    rounds, least = 20, SETTLED  # of quadratic models, and tolerance of the last ones
     first_tolerance = 0.1  # of the first round, a tenth of that in the next, and so on
     settled_round = 0.01  # gain in twice the log-likelihood of a last round
     if start is not None or not to_mean:  # parts of the data are there to be scored
         same_scores = 0.05
+    if start is not None and to_mean:
+        # Where effects nearly separate classes, rounds hardly end by themselves.
+        rounds, least = 8, ROUGH
     for number in range(rounds):
         laplace, bends = None, fit.family.working_bend(point.eta, fit.data.y)
         if not to_mean:
@@ -111,7 +115,7 @@ def estimate_family_ties(
             moments = centre_samples(model)
             if levels is not None:
                 moments = _with_levels(moments, levels, effects)
-        tolerance = max(SETTLED, first_tolerance * 0.1**number)
+        tolerance = max(least, first_tolerance * 0.1**number)
         if number == 0 and start is not None and to_mean:
             tolerance = np.inf  # all that it is there for are leverages
         before = found
