@@ -285,6 +285,7 @@ def measure_crossed(name: str, way: str) -> dict[str, Any]:
             fitted.deviations.noise,
         )
         found |= {"names": names, "sd": [float(value) for value in values]}
+        found["rows"] = len(y)
         found["gap"] = fitted.certificate.gap / fitted.certificate.objective
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         found["gigabytes"] = peak / 2**20
@@ -348,8 +349,8 @@ def render(found: dict[str, Any]) -> str:
         "over the objective. Tasks named 0, 1, 2 … may be an order; t0, t1 … are "
         "names. Trees are grown where the table says so. LightGBM is tuned as in "
         "`compare`; lme4 has random intercepts of tasks and of text columns, and no "
-        f"curves; – where it takes more than {PATIENCE} s. Made by `python -m "
-        "benchmarks.width` from `width.json`.",
+        f"curves; – where it takes more than {PATIENCE} s, or was not run. Made by "
+        "`python -m benchmarks.width` from `width.json`.",
         "",
         "| tasks | rows | numeric columns | categories | features | s, numbered | "
         "s, named | GiB | gap | s, LightGBM | s, lme4 |",
@@ -361,11 +362,11 @@ def render(found: dict[str, Any]) -> str:
         numbered, named, boosted, mixed = (
             drawn.get(f"{place} {way}", {}) for way in ways
         )
-        if not numbered or not named:
+        if "seconds" not in named:
             continue
         text = ", ".join(map(str, one.categories)) or "–"
         text += "; trees" if one.trees == "auto" else ""
-        peak = max(part["gigabytes"] for part in (numbered, named))
+        peak = max(part.get("gigabytes", 0.0) for part in (numbered, named))
         lines.append(
             f"| {one.tasks:,} | {one.rows:,} | {one.columns} | {text} | "
             f"{named['features']:.0f} | {_seconds(numbered)} | {_seconds(named)} | "
@@ -416,7 +417,7 @@ def render(found: dict[str, Any]) -> str:
         "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     crossed = found.get("crossed", {})
-    for name, one in CROSSED.items():
+    for name in CROSSED:
         ours, lme4, default = (
             crossed.get(f"{name} {way}", {}) for way in ("ours", "lme4", "default")
         )
@@ -425,7 +426,7 @@ def render(found: dict[str, Any]) -> str:
         pairs = dict(zip(lme4.get("names", ()), lme4.get("sd", ()), strict=True))
         theirs = [pairs.get(factor) for factor in ours["names"]]
         lines.append(
-            f"| {name} | {len(one.read()[1]):,} | {_deviations(ours['sd'])} | "
+            f"| {name} | {ours['rows']:,} | {_deviations(ours['sd'])} | "
             f"{_deviations(theirs)} | {_seconds(ours)} | {_seconds(lme4)} | "
             f"{ours['gigabytes']:.1f} | {ours['gap']:.0e} | {_error(ours)} | "
             f"{_error(lme4)} | {_error(default)}, {_seconds(default)} |"

@@ -162,6 +162,7 @@ def test_a_page_says_what_its_json_keeps(name, monkeypatch, tmp_path):
             "questions": ("questions", "page"),
             "counts": ("counts", "render"),
             "classes": ("classes", "render"),
+            "width": ("width", "render"),
         }.get(name, ("report", "render_page"))
         made = getattr(import_module(f"benchmarks.{module}"), face)(kept)
         assert made == page.read_text("utf-8")
