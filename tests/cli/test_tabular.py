@@ -210,6 +210,12 @@ def test_tables_beyond_memory_get_a_linear_model_if_they_must(
     model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
     assert hasattr(model, "coef_")
     assert "linear (the table is too large for memory)" in result.stdout
+    monkeypatch.setattr(raw_tables, "SAMPLED_ROWS", 150)
+    monkeypatch.setattr("priormtl.estimators.tabular.MOST_NUMBERS", 10)
+    words = ("--folds", "2", "--drop", "pupil,passed")
+    model, result = fit(exams / "exams.csv", tmp_path / "m", *words)
+    assert hasattr(model, "coef_")
+    assert "linear (the table has too many tasks for memory)" in result.stdout
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 from typer import Option, echo
 
 from priormtl.cli import linear, main, tabular
+from priormtl.exceptions import TooLargeError
 
 if TYPE_CHECKING:
     from typer.models import OptionInfo
@@ -331,7 +332,12 @@ def run(request: FitRequest) -> tuple[main.Facts, str]:
             if not tabular.shares_classes(frame, opened[1].task):
                 frame, reason = None, "classes differ between tasks"
     if frame is not None and raw is not None:
-        return fit_tabular(request, raw, frame, prior), reason
+        try:
+            return fit_tabular(request, raw, frame, prior), reason
+        except TooLargeError:  # a sample will not do: statistics of all its tasks
+            if frame.all_tasks is None or request.model == "tabular":
+                raise
+            reason = "the table has too many tasks for memory"
     only = {"--smooth": request.smooth, "--trees": request.trees}
     only["--calibrate"] = request.calibrate
     for option, value in (only | dict.fromkeys(request.family_options(), "")).items():

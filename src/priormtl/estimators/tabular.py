@@ -36,7 +36,7 @@ from priormtl.estimators.labels import count_classes
 from priormtl.estimators.sources import reading
 from priormtl.estimators.stacked import StackedClassifier, StackedRegressor
 from priormtl.estimators.summary import ModelSummary
-from priormtl.exceptions import absent_name, unknown_name
+from priormtl.exceptions import TooLargeError, absent_name, unknown_name
 from priormtl.fitted import Fitted, Sample, show_part
 from priormtl.priors import FeaturePrior, as_feature_prior
 
@@ -274,7 +274,7 @@ class TabularPipeline(Pipeline):
             X = features.fit_transform(frame.X, frame.y)
             features.set_params(smooth="auto")
         if m * len(X.design) ** 2 > MOST_NUMBERS:
-            raise ValueError(
+            raise TooLargeError(
                 f"statistics of {m:,} tasks and {len(X.design)} features must have at "
                 f"most {MOST_NUMBERS:,} numbers: use fewer columns, or engines.fit, "
                 "which fits any number of tasks to features that are numbers."
