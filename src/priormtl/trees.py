@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 from priormtl._arrays import Array, Index
 from priormtl.losses import Family, Squared
 
-TYPES = "i4", "i4", "f8", "u1", "i4"  # of the arrays, in their order
-
 
 class Trees(NamedTuple):
     """Sum of binary trees, whose nodes stand before their left and right subtrees."""
@@ -66,7 +64,7 @@ class Trees(NamedTuple):
         n = len(feature)
         alike = all(part.shape == (n,) for part in (number, missing_left, right))
         types = tuple(part.dtype.str[1:] for part in self[1:])
-        if not alike or roots.ndim != 1 or types != TYPES:
+        if not alike or roots.ndim != 1 or types != ("i4", "i4", "f8", "u1", "i4"):
             return False
         fits = bool(np.all((roots >= 0) & (roots < n)))
         fits &= bool(np.all((feature >= -1) & (feature <= d)))
@@ -132,10 +130,6 @@ class Booster(NamedTuple):
     sees_scores: bool = False  # whether the score of the linear model is a column, too
 
 
-# Of all sizes, as chosen with them (see `estimators.stacked`).
-MIN_SAMPLES_LEAF = 5
-L2_REGULARIZATION = 1.0
-MAX_FEATURES = 0.5  # share of the features that are tried at each node
 # Of draws of features: what scikit-learn makes of random_state=0.
 SEED = int(np.random.RandomState(0).randint(2**32 - 1, size=2, dtype="u8")[1])
 
@@ -175,6 +169,8 @@ def grow(
     scores = np.repeat(base[:, np.newaxis], len(y), axis=1)  # (K, n)
     nodes: list[list[Any]] = [[] for _ in base]
     searched, shares = 0, 1.0 if weight is None else weight
+    # Of all sizes, as chosen with them (see `estimators.stacked`).
+    min_samples_leaf, l2_regularization = 5, 1.0
     for _ in range(size.max_iter):
         eta = scores.T if several else scores[0]
         both = np.stack(family.boosting_derivatives(eta, y)).reshape(2, len(y), -1)
@@ -187,8 +183,8 @@ def grow(
                 draws[searched : searched + per_tree],
                 np.array((shares * both[..., k]).T, np.float32, order="C"),
                 size.max_leaf_nodes,
-                MIN_SAMPLES_LEAF,
-                L2_REGULARIZATION,
+                min_samples_leaf,
+                l2_regularization,
                 size.learning_rate,
                 room,
                 scores[k],
@@ -258,7 +254,7 @@ def _draw_features(d: int, count: int) -> NDArray[np.bool_]:
     """Features that are tried in each search (count, d), the same for every fold."""
     rng = np.random.default_rng(SEED)
     draws = np.zeros((count, d), dtype=bool)
-    draws[:, : max(1, int(np.ceil(MAX_FEATURES * d)))] = True
+    draws[:, : max(1, int(np.ceil(0.5 * d)))] = True  # half of the features
     for row in draws:
         rng.shuffle(row)
     return draws

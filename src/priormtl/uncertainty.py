@@ -47,7 +47,6 @@ __all__ = [
 
 REPLICATES = 200
 RIDGE = 1e-10  # of the mean curvature of each row, so that H can be factorised
-TIGHT = 1e6  # ties of common effects, in units of the mean curvature
 MOST_NUMBERS = 2**26  # in the blocks of the elimination
 MOST_STEPS = 10**8  # multiplications that a fit pays for
 
@@ -171,8 +170,9 @@ class Inverse(NamedTuple):
         common = np.zeros(d, dtype=bool)
         if problem.constraints is not None:
             common = problem.constraints.common[selected]
-        # Common effects are tied so tightly that they differ by nothing that shows.
-        tie = np.where(common, TIGHT * scale[extra:], tie)
+        # Common effects are tied so tightly, in units of the mean curvature, that they
+        # differ by nothing that shows.
+        tie = np.where(common, 1e6 * scale[extra:], tie)
         if extra:
             t = np.concatenate([[1.0], -centre])
             tie = np.diag(np.concatenate([[0.0], tie]))

@@ -19,7 +19,6 @@ from priormtl._arrays import Array, Matrix
 from priormtl._numerics import LARGEST
 
 Frame: TypeAlias = nw.DataFrame[Any]
-LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def as_frame(table: object) -> Frame | None:
@@ -141,7 +140,7 @@ def find_frame_library(like: object) -> str:
     frame = as_frame(like)
     if frame is not None:
         return str(frame.implementation.value)
-    for name in LIBRARIES:
+    for name in ("pandas", "polars", "pyarrow"):
         if find_spec(name) is not None:
             return name
     raise ImportError(

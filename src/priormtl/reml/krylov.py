@@ -24,7 +24,6 @@ from priormtl._arrays import Array
 from priormtl._lazy import cached_property
 
 PROBES = 16
-MOST_BESIDE = 64  # levels of small terms that are kept beside common columns
 # Residuals in units of targets: of solutions, and of probes and all that is used with
 # their estimates (directions of steps, variances).
 SOLVED, PROBED = 1e-9, 1e-4
@@ -64,7 +63,8 @@ class Krylov:
         """
         common, side, gram = products
         sums = np.cumsum([size for size, _ in terms])
-        kept = int(np.count_nonzero(sums <= MOST_BESIDE))
+        # Few levels are kept beside the common columns.
+        kept = int(np.count_nonzero(sums <= 64))
         small = int(sums[kept - 1]) if kept else 0
         q = len(common) + small
         first = gram[:, :small].toarray()

@@ -105,7 +105,6 @@ class FoldModels(NamedTuple):
 # docs/benchmarks/intervals.md and on 26 others. Those of grids and steps bound time.
 MOST_KNOTS = 400  # of a distribution that is kept
 BINS = 4096  # of a distribution, where it is looked up
-STEPS = 9  # of bisection, in units of the differences between fold models
 CAUTION = 2.0  # factor of the rows that the common scale counts for
 MIXED = 1.25  # times the correction for smaller training parts
 # Of intervals of later rows: the power of the scale of the last origin over that of
@@ -114,10 +113,6 @@ MIXED = 1.25  # times the correction for smaller training parts
 # of ``benchmarks.questions``: coverage of 90 % intervals is 0.90 in the mean, and
 # within 0.05 of it on 0.63 of them; with 1 + 0.8 / origins it was 0.92 and 0.54.
 LAST_ORIGIN, UNSTEADY, FEW_ORIGINS = 0.5, 0.5, 1.1
-# Rows of counts and amounts that their dispersion, and scales, cost: 90 % intervals
-# cover 0.878 with 48 rows, 0.900 with 100 and with 220 on parts of 17 tables of counts
-# (none of ``benchmarks.counts``), and 0.898, 0.908 and 0.903 with it.
-LOST_ROWS = 10.0
 
 
 QUESTIONS = ("rows", "later", "tasks")
@@ -352,7 +347,11 @@ class Calibration(NamedTuple):
         # Few tasks say little of others: with m of them, their mean is off by 1/m of
         # the variance between tasks, and the next may be further away than all.
         wider = 1.0 + 1.0 / max(n_tasks, 2)
-        lost = 0.0 if rows.is_additive else LOST_ROWS
+        # Rows of counts and amounts that their dispersion, and scales, cost: 90 %
+        # intervals cover 0.878 with 48 rows, 0.900 with 100 and with 220 on parts of 17
+        # tables of counts (none of ``benchmarks.counts``), and 0.898, 0.908 and 0.903
+        # with it.
+        lost = 0.0 if rows.is_additive else 10.0
         beyond = wider * _quantiles(unseen, weight, lost)
         knots = _quantiles(scaled, weight, lost)
         if rows.is_later:
@@ -471,7 +470,7 @@ class Calibration(NamedTuple):
             np.linspace(0.0, high, BINS + 1), self.knots, _levels(len(self.knots))
         )
         low, up = q + offsets.min(axis=0), q + offsets.max(axis=0)
-        for _ in range(STEPS):
+        for _ in range(9):  # bisects differences between fold models
             middle = 0.5 * (low + up)
             places = (middle - offsets) * (BINS / high)
             np.clip(places, 0, BINS, out=places)

@@ -61,7 +61,6 @@ CHEAP_CHAIN, COSTLY_CHAIN = 2 * 10**5, 10**8
 FEW_JOBS = 4  # per worker, up to which threads do them all
 SHORT_SECONDS = 0.5  # of a job in which Python has a large share
 WORTH_SECONDS = 2.0  # of work, beyond which workers pay for their start
-BATCHES = 8  # per worker
 
 
 class Trial(NamedTuple):
@@ -637,8 +636,8 @@ def _run_in_threads(
 def _run_in_processes(
     jobs: Sequence[Callable[[], R]], n_jobs: int, advance: Callable[[], None]
 ) -> list[R]:
-    # Neighbours share their data, which are sent once for a batch.
-    size = -(-len(jobs) // (BATCHES * n_jobs))
+    # Neighbours share their data, which are sent once for a batch: eight per worker.
+    size = -(-len(jobs) // (8 * n_jobs))
     batches = [jobs[k : k + size] for k in range(0, len(jobs), size)]
     with leaving_interrupts():
         running = Parallel(n_jobs, return_as="generator", pre_dispatch="all")(
