@@ -287,6 +287,37 @@ def test_predictions_are_those_of_the_library(exams, fitted, tmp_path):
     np.testing.assert_allclose(pd.read_csv(out)["prediction"], expected)
 
 
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+def test_rows_without_a_task_are_those_of_a_new_one(fitted, tmp_path, name):
+    frame = exam_frame(50, seed=3)
+    table, out = tmp_path / name, tmp_path / "out.csv"
+    frame.loc[[0, 1, 2], "school"] = None
+    frame.loc[3, "school"] = "east"
+    write = frame.to_csv if table.suffix == ".csv" else frame.to_parquet
+    write(table, index=False)
+    words = ("--id", "pupil", "--interval", "0.9", "--out", out)
+    result = run("predict", fitted[0], table, *words)
+    assert result.exit_code == 0, result.output
+    assert (
+        "1 row of 1 task not seen in the fit, such as 'east', and 3 rows without a "
+        "task were predicted by what all tasks share."
+    ) in " ".join(result.stderr.split())
+    found, model = pd.read_csv(out), load(fitted[0])
+    assert found["school"].isna().tolist() == [True] * 3 + [False] * 47
+    new = frame.drop(columns=TARGETS).fillna({"school": "other"})
+    np.testing.assert_allclose(found["prediction"], model.predict(new))
+    ends = model.predict_interval(new)
+    np.testing.assert_allclose(found[["lower", "upper"]], ends)
+    refused = run("predict", fitted[0], table, "--unseen", "error", "--out", out)
+    assert_refused(refused, "must not hold missing labels: 3 of 50")
+    told = run("report", fitted[0], "--data", table, "--out", tmp_path / "r.html")
+    assert told.exit_code == 0, told.output
+    r2 = 1 - np.mean((frame["score"] - found["prediction"]) ** 2) / np.var(
+        frame["score"]
+    )
+    assert f"R² {r2:.3g} on the given rows" in told.stdout
+
+
 def test_classes_have_probabilities(exams, tmp_path):
     words = (*PLAIN, "--classify", "--json")
     model, result = fit(exams / "gaps.csv", tmp_path / "m", *words, target="passed")
