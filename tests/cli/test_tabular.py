@@ -427,6 +427,28 @@ def test_marks_among_numbers_are_gaps(tmp_path, n):
     )
 
 
+def test_dates_hint_at_time_unless_it_is_given(exams, tmp_path):
+    rng, days = np.random.default_rng(0), pd.date_range("2024-01-01", periods=40)
+    frame = pd.DataFrame({"day": np.tile(days, 3), "price": rng.normal(size=120)})
+    frame["school"] = np.repeat(["north", "south", "west"], 40)
+    frame["score"] = frame["price"] + 0.1 * rng.normal(size=120)
+    frame.to_csv(tmp_path / "days.csv", index=False)
+    words = ("--trees", "none", "--smooth", "none", "--folds", "2")
+    hint = "To predict later rows, add --time day"
+    out = tmp_path / "m"
+    plain = ("--task", "school", "--target", "score", "--out", out, *words)
+    shown = run("fit", tmp_path / "days.csv", *plain)
+    assert shown.exit_code == 0, shown.output
+    assert hint in " ".join(shown.stdout.split())
+    timed = run("fit", tmp_path / "days.csv", *plain, "--time", "day")
+    assert timed.exit_code == 0, timed.output
+    told = " ".join(timed.stdout.split())
+    assert "--time" not in told
+    assert "Folds go forward in 'day', and intervals hold for later rows." in told
+    _, undated = fit(exams / "exams.csv", out, *words)
+    assert "--time" not in undated.stdout
+
+
 def test_intervals_can_be_asked_for_new_tasks(exams, tmp_path):
     out = tmp_path / "new.model"
     model, result = fit(exams / "exams.csv", out, *PLAIN, "--calibrate", "tasks")
