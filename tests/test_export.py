@@ -245,6 +245,13 @@ def test_unseen_tasks_get_what_predict_gives_them(kind, build):
         assert_same(found["probability"], model.predict_proba(rows, task=asked))
 
 
+def test_an_empty_text_is_a_missing_label():
+    X, y, task = draw_rows(LABELS["text"])
+    model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=task)
+    found = run_onnx(model, X[:2], ["", task[0]])
+    assert_same(found["prediction"], model.predict(X[:2], task=[None, task[0]]))
+
+
 @pytest.mark.parametrize("prior", ["chain", "nested"])
 def test_unseen_tasks_stop_the_runtime_where_they_stop_us(prior):
     X, y, task = draw_rows(SCHOOLS)

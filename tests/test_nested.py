@@ -5,6 +5,8 @@ import json
 import cvxpy as cp
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from statsmodels.formula.api import mixedlm
 from typer.testing import CliRunner
@@ -21,6 +23,7 @@ from priormtl import (
 )
 from priormtl.cli.main import app
 from priormtl.data import join_labels
+from priormtl.estimators import linear_part
 from priormtl.model import Model
 from priormtl.priors import as_task_prior, laplacian
 from priormtl.solvers.kernels.rows import TREE, lay_out_graph
@@ -265,6 +268,35 @@ def test_new_schools_get_the_mean_of_their_district_and_others_that_of_all():
     assert np.array_equal(model.predict(known), model.predict(frame)[:3])
 
 
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+@pytest.mark.parametrize("tabular", [False, True])
+def test_unnamed_schools_of_a_known_district_are_in_it(library, tabular):
+    frame, y = schools()
+    if tabular:
+        model = tabular_model("regressor", task=BOTH, trees="none", smooth="none")
+    else:
+        model = MultiTaskRegressor(0.0, 0.0, 3.0, task=BOTH, unseen_tasks="shared")
+    model.fit(frame, y)
+    rows = frame.iloc[[0, 0, 0, 0, 0]]
+    new = rows.assign(district=["A", "C", "Z", "Z", "A"], school=[9, 9, 9, 1, 1])
+    unnamed = rows.assign(
+        district=pd.Series(["A", "C", None, None, "A"], rows.index, object),
+        school=pd.array([None, None, None, 1, 1], "Int64"),
+    )
+    if library == "polars":
+        unnamed = pl.from_pandas(unnamed)
+    if library == "pyarrow":
+        unnamed = pa.Table.from_pandas(unnamed, preserve_index=False)
+    expected = model.predict(new)
+    assert len(set(expected.round(6))) == 4
+    assert np.array_equal(model.predict(unnamed), expected)
+    linear_part(model).set_params(unseen_tasks="error")
+    with pytest.raises(ValueError, match="must not hold missing labels: 4 of 5"):
+        model.predict(unnamed)
+    with pytest.raises(ValueError, match="must not hold missing labels: 4 of 5"):
+        model.fit(unnamed, np.arange(5.0))
+
+
 def test_mappings_may_name_schools_without_rows():
     frame, y = schools()
     X, task = frame[["u", "v", "w"]], frame["district"] + frame["school"].astype(str)
@@ -389,6 +421,21 @@ def test_tables_and_files_may_hold_nested_tasks(tmp_path):
     found = pd.read_csv(predicted)
     assert found["district / school"].iloc[0] == "0 / 0"
     assert found["prediction"].to_numpy() == pytest.approx(model.predict(table))
+    gaps = table.astype({"school": "Int64"})
+    gaps.loc[0, "school"] = None
+    gaps.loc[1, ["district", "school"]] = None
+    gaps.to_csv(tmp_path / "gaps.csv", index=False)
+    result = runner.invoke(
+        app,
+        ["predict", str(out), str(tmp_path / "gaps.csv"), "--out", str(predicted)],
+    )
+    assert result.exit_code == 0, result.output
+    found = pd.read_csv(predicted)
+    assert found["district / school"][0] == "0 / "
+    assert np.isnan(found["district / school"][1])
+    new = table.assign(school=[99, 99, *table["school"][2:]])
+    new.loc[1, "district"] = 99
+    assert found["prediction"].to_numpy() == pytest.approx(model.predict(new))
     strengths = ["--lam", "1", "--epsilon", "1", "--out", str(out)]
     result = runner.invoke(app, ["fit", str(path), *options, *strengths])
     assert result.exit_code == 0, result.output

@@ -6,6 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.model_selection import cross_val_score
 
@@ -13,6 +14,7 @@ from priormtl import TaskKFold, load, save, tabular_model
 from priormtl.estimators import stacked
 from priormtl.estimators.stacked import SIZES
 from priormtl.estimators.tabular import TableFeatures
+from priormtl.trees import Booster
 
 
 def shops(n=240, m=8, seed=0):
@@ -138,6 +140,68 @@ def test_unseen_tasks_and_categories_are_predicted():
             model.predict(known.assign(shop=shop)) for shop in table["shop"].unique()
         ]
     assert np.allclose(found, np.mean(by_shop, axis=0), atol=1e-6)
+
+
+def without_shops(table, library):
+    """The table of a library, in which the first two rows have no shop."""
+    shop = table["shop"].astype(object)
+    shop[:2] = [None, np.nan]
+    table = table.assign(shop=shop)
+    if library in ("category", "string"):
+        return table.astype({"shop": library})
+    if library == "polars":
+        return pl.from_pandas(table)
+    return pa.Table.from_pandas(table) if library == "pyarrow" else table
+
+
+LIBRARIES = ["object", "string", "category", "polars", "pyarrow"]
+
+
+@pytest.fixture(scope="module")
+def with_trees():
+    """Models in whose trees the shops matter, and their table."""
+    rng = np.random.default_rng(5)
+    table, _ = shops(600)
+    sign = np.where(table["shop"].isin(["s0", "s3", "s4", "s6"]), 1.0, -1.0)
+    y = sign * np.abs(table["price"]) + 0.1 * rng.normal(size=len(table))
+    table, models = table[["shop", "price", "age"]], {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stacked, "SIZES", (Booster(40, 12, 0.3, 63),))
+        for kind, target in (("regressor", y), ("classifier", y > 0.0)):
+            model = tabular_model(kind, task="shop", smooth="none", crossed="none")
+            models[kind] = model.fit(table, target)
+    assert models["regressor"][-1].trees_weight_ > 0.2
+    return table, y, models
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_rows_without_a_task_are_those_of_a_new_one(with_trees, library):
+    table, y, models = with_trees
+    unnamed = without_shops(table, library)
+    new = table.assign(shop=["new", "new", *table["shop"][2:]])
+    model = models["regressor"]
+    np.testing.assert_array_equal(model.predict(unnamed), model.predict(new))
+    ends = model.predict_interval(unnamed)
+    np.testing.assert_array_equal(ends, model.predict_interval(new))
+    known = model.predict_interval(table)
+    assert np.all(np.ptp(ends[:2], axis=1) > np.ptp(known[:2], axis=1))
+    np.testing.assert_array_equal(ends[2:], known[2:])
+    assert model.score(unnamed, y) == model.score(new, y)
+    classes = models["classifier"]
+    found = classes.predict_proba(unnamed)
+    np.testing.assert_array_equal(found, classes.predict_proba(new))
+    np.testing.assert_array_equal(classes.predict(unnamed), classes.predict(new))
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_fits_need_a_task_in_each_row(library):
+    table, y = shops(80)
+    unnamed = without_shops(table, library)
+    with pytest.raises(ValueError, match="must not hold missing labels: 2 of 80"):
+        quick().fit(unnamed, y)
+    model = quick(unseen_tasks="error").fit(table, y)
+    with pytest.raises(ValueError, match="must not hold missing labels: 2 of 80"):
+        model.predict(unnamed)
 
 
 def test_a_text_among_numbers_is_named_with_its_row():

@@ -128,3 +128,23 @@ def test_update_says_what_it_needs():
     model = MultiTaskRegressor(0.0, **MIXED).fit(X, y, task=task)
     with pytest.raises(ValueError, match="task must be given"):
         model.update(X, y)
+    model.set_params(unseen_tasks="shared")
+    with pytest.raises(ValueError, match="task must not hold missing labels: 1 of 32"):
+        model.update(X, y, task=[*task[:-1], None])
+    assert model.tasks_.tolist() == [0, 1, 2, 3]
+
+
+def test_nested_tasks_need_all_parts_of_their_labels_in_update():
+    X, y, task = rows(8, 12)
+    table = pd.DataFrame(X, columns=list("abc")).assign(area=task // 4, site=task % 4)
+    model = tabular_model(
+        "regressor", task=["area", "site"], task_prior="mean", trees="none"
+    )
+    model.fit(table, y)
+    unnamed = table.astype({"area": "Int64", "site": "Int64"})
+    unnamed.loc[0, "site"] = None
+    unnamed.loc[1, "area"] = None
+    before = model.predict(unnamed)
+    with pytest.raises(ValueError, match="task must not hold missing labels: 2 of 96"):
+        model.update(unnamed, y)
+    np.testing.assert_array_equal(model.predict(unnamed), before)

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array
 from priormtl.checks import check_choice
-from priormtl.data import SEPARATOR
+from priormtl.data import SEPARATOR, UNKNOWN
 from priormtl.design import Categories, Levels, Line, Term
 from priormtl.design.columns import TEXTS
 from priormtl.estimators.classifier import ClassificationTasks
@@ -82,7 +82,8 @@ def to_onnx(model: object, *, dtype: str = "float64") -> onnx.ModelProto:
     ``decision_function`` and ``predict_proba``.
 
     Tasks that were not seen in training are predicted as ``unseen_tasks`` says; with
-    "error" the runtime stops with an error. A missing number gives NaN, unless the
+    "error" the runtime stops with an error. For a row without a task give a label that
+    no task has, such as an empty text. A missing number gives NaN, unless the
     model was fitted with ``missing="mean"``.
 
     Examples
@@ -169,8 +170,7 @@ def _average_unseen(model: LinearMultiTask) -> RowTasks:
     if model.unseen_tasks == "error" or not _asks_for_task(model):
         return nothing
     groups = _groups(model) or [()]
-    nobody = "\0"  # a label that no task has
-    labels = [SEPARATOR.join([*map(str, group), nobody]) for group in groups]
+    labels = [SEPARATOR.join([*map(str, group), UNKNOWN]) for group in groups]
     rows = place_rows(model.fitted_, model.unseen_tasks, labels, len(labels))
     try:
         model._check_averages(rows.averages)  # type: ignore[arg-type]

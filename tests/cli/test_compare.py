@@ -185,6 +185,44 @@ def test_counts_are_compared_by_deviance(tmp_path):
     assert "mixed-slopes is not for loss='poisson'" in result.stderr
 
 
+def test_later_rows_are_ranked_by_later_rows(tmp_path):
+    """Sites rise, then stay: own lines are best between the rows, and worst ahead."""
+    rng, m, n = np.random.default_rng(0), 8, 20
+    bend = np.minimum(np.arange(n), 7) / 4.0
+    level = rng.normal(size=(m, 1)) + rng.normal(0.0, 2.0, size=(m, 1)) * bend
+    panel = pd.DataFrame(
+        {
+            "site": np.repeat([f"s{i}" for i in range(m)], n),
+            "year": np.tile(2000 + np.arange(n), m),
+            "y": (level + 0.2 * rng.normal(size=(m, n))).ravel(),
+        }
+    ).sample(frac=1.0, random_state=0)
+    path = tmp_path / "panel.csv"
+    panel.to_csv(path, index=False)
+    words = (path, "--task", "site", "--target", "y", "--cv", "3", "--settings", "2")
+    lines = "ridge-single,ridge-dummies"
+    later = ("--time", "year", "--split", "later", "--methods")
+    result = run(*words, *later, f"priormtl,last-value,{lines}", "--json")
+    assert result.exit_code == 0, result.output
+    told = json.loads(result.stdout)
+    means = {r["method"]: r["mean"] for r in told["results"] if r["metric"] == "rmse"}
+    assert list(means) == sorted(means, key=means.get)
+    assert told["winner"].startswith(f"{next(iter(means))} predicts best: rmse")
+    assert np.isfinite(means["priormtl"])
+    errors = []  # of the last value of each site, on each next fifth of the years
+    for first in (2008, 2012, 2016):
+        known = panel[panel["year"] < first].sort_values("year")
+        test = panel[panel["year"].between(first, first + 3)]
+        misses = test["y"] - test["site"].map(known.groupby("site")["y"].last())
+        errors.append(np.sqrt(np.mean(misses**2)))
+    assert means["last-value"] == pytest.approx(np.mean(errors), rel=1e-9)
+    assert means["ridge-single"] > means["ridge-dummies"]
+    shown = run(*words, *later, lines).stdout
+    assert "Mean ± sd over 3 folds of later rows" in shown
+    assert "ridge-dummies predicts best" in shown
+    assert "ridge-single predicts best" in run(*words, "--methods", lines).stdout
+
+
 def test_failures_are_a_line_and_null(table, monkeypatch):
     monkeypatch.setattr(comparison, "compare", half)
     result = ask(table, "--json")

@@ -296,6 +296,27 @@ def test_new_tasks_get_what_is_shared_where_that_is_wanted(place, tmp_path):
     np.testing.assert_allclose(found["prediction"], expected)
 
 
+@pytest.mark.parametrize("missing", ["mean", "drop"])
+def test_rows_without_a_task_are_predicted_as_new_tasks(place, tmp_path, missing):
+    table = tmp_path / "new.csv"
+    frame = exam_frame()
+    frame.loc[:4, "school"] = None
+    frame.to_csv(table, index=False)
+    words = ("--unseen", "shared", "--id", "pupil")
+    found, _ = predict(place / missing, table, tmp_path / "a.csv", *words)
+    assert found["pupil"].tolist() == frame["pupil"].tolist()
+    model = load(place / missing).set_params(unseen_tasks="shared")
+    expected = model.predict(frame, task=frame["school"].fillna("east"))
+    np.testing.assert_allclose(found["prediction"], expected)
+    if missing == "drop":  # unless new tasks are an error
+        found, result = predict(place / missing, table, tmp_path / "a.csv", *words[2:])
+        assert found["pupil"].tolist() == frame["pupil"].tolist()[5:]
+        assert "5 dropped for missing values" in result.stdout
+    else:
+        result = run(place / missing, table, "--out", tmp_path / "b.csv")
+        assert_refused(result, "task must not hold missing labels: 5 of 240")
+
+
 PIECES = [
     pa.table({"id": pa.array([1, 2], pa.int32()), "t": pa.array(["u", "v"])}),
     pa.table({"id": [3], "t": pa.array(["ä,\n"]).dictionary_encode()}),

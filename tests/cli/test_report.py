@@ -158,6 +158,9 @@ def test_rows_without_task_or_target_are_not_scored(tmp_path):
     model = model_with(Design.of_names(["x"]))
     found = read_known_rows(model, file, task="t", target="y")
     assert found["X"].to_pydict() == {"x": [1, 7]}
+    found = read_known_rows(model, file, task="t", target="y", all_named=False)
+    assert found["X"].to_pydict() == {"x": [1, 3, 7]}
+    assert found["task"].to_pylist() == ["a", None, "b"]
     file.write_text("x,t,y\n1,,2\n", encoding="utf-8")
     with pytest.raises(ValueError, match=r"t\.csv must have rows with known 't'"):
         read_known_rows(model, file, task="t", target="y")

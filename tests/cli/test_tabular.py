@@ -293,6 +293,37 @@ def test_predictions_are_those_of_the_library(exams, fitted, tmp_path):
     np.testing.assert_allclose(pd.read_csv(out)["prediction"], expected)
 
 
+@pytest.mark.parametrize("name", ["new.csv", "new.parquet"])
+def test_rows_without_a_task_are_those_of_a_new_one(fitted, tmp_path, name):
+    frame = exam_frame(50, seed=3)
+    table, out = tmp_path / name, tmp_path / "out.csv"
+    frame.loc[[0, 1, 2], "school"] = None
+    frame.loc[3, "school"] = "east"
+    write = frame.to_csv if table.suffix == ".csv" else frame.to_parquet
+    write(table, index=False)
+    words = ("--id", "pupil", "--interval", "0.9", "--out", out)
+    result = run("predict", fitted[0], table, *words)
+    assert result.exit_code == 0, result.output
+    assert (
+        "1 row of 1 task not seen in the fit, such as 'east', and 3 rows without a "
+        "task were predicted by what all tasks share."
+    ) in " ".join(result.stderr.split())
+    found, model = pd.read_csv(out), load(fitted[0])
+    assert found["school"].isna().tolist() == [True] * 3 + [False] * 47
+    new = frame.drop(columns=TARGETS).fillna({"school": "other"})
+    np.testing.assert_allclose(found["prediction"], model.predict(new))
+    ends = model.predict_interval(new)
+    np.testing.assert_allclose(found[["lower", "upper"]], ends)
+    refused = run("predict", fitted[0], table, "--unseen", "error", "--out", out)
+    assert_refused(refused, "must not hold missing labels: 3 of 50")
+    told = run("report", fitted[0], "--data", table, "--out", tmp_path / "r.html")
+    assert told.exit_code == 0, told.output
+    r2 = 1 - np.mean((frame["score"] - found["prediction"]) ** 2) / np.var(
+        frame["score"]
+    )
+    assert f"R² {r2:.3g} on the given rows" in told.stdout
+
+
 def test_classes_have_probabilities(exams, tmp_path):
     words = (*PLAIN, "--classify", "--json")
     model, result = fit(exams / "gaps.csv", tmp_path / "m", *words, target="passed")
@@ -400,6 +431,28 @@ def test_marks_among_numbers_are_gaps(tmp_path, n):
         run("fit", table, *words, "--out", model),
         f"column 'rain' must hold numbers: got 'oops' in row {n - 30}",
     )
+
+
+def test_dates_hint_at_time_unless_it_is_given(exams, tmp_path):
+    rng, days = np.random.default_rng(0), pd.date_range("2024-01-01", periods=40)
+    frame = pd.DataFrame({"day": np.tile(days, 3), "price": rng.normal(size=120)})
+    frame["school"] = np.repeat(["north", "south", "west"], 40)
+    frame["score"] = frame["price"] + 0.1 * rng.normal(size=120)
+    frame.to_csv(tmp_path / "days.csv", index=False)
+    words = ("--trees", "none", "--smooth", "none", "--folds", "2")
+    hint = "To predict later rows, add --time day"
+    out = tmp_path / "m"
+    plain = ("--task", "school", "--target", "score", "--out", out, *words)
+    shown = run("fit", tmp_path / "days.csv", *plain)
+    assert shown.exit_code == 0, shown.output
+    assert hint in " ".join(shown.stdout.split())
+    timed = run("fit", tmp_path / "days.csv", *plain, "--time", "day")
+    assert timed.exit_code == 0, timed.output
+    told = " ".join(timed.stdout.split())
+    assert "--time" not in told
+    assert "Folds go forward in 'day', and intervals hold for later rows." in told
+    _, undated = fit(exams / "exams.csv", out, *words)
+    assert "--time" not in undated.stdout
 
 
 def test_intervals_can_be_asked_for_new_tasks(exams, tmp_path):

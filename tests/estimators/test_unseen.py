@@ -4,6 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -70,6 +72,79 @@ def test_the_shared_part_is_the_mean_over_tasks(model, data):
     each = [raw(model, X, np.full(6, known)) for known in model.tasks_]
     new = raw(model, X, [7, 8, 9, -1, 99, 7])
     np.testing.assert_allclose(new, np.mean(each, axis=0), rtol=0, atol=1e-12)
+
+
+UNNAMED = {  # of tasks 10, none, 20 and none
+    "list": [10, None, 20, float("nan")],
+    "array": np.array([10.0, np.nan, 20.0, np.nan]),
+    "objects": pd.Series([10, None, 20, pd.NA], dtype=object),
+    "nullable": pd.Series([10, None, 20, None], dtype="Int64"),
+    "nullable array": pd.array([10, None, 20, None], dtype="Int64"),
+    "categorical": pd.Series([10, None, 20, None], dtype="category"),
+    "polars": pl.Series([10, None, 20, None]),
+    "polars NaN": pl.Series([10.0, float("nan"), 20.0, None]),
+    "pyarrow": pa.chunked_array([[10, None], [20, None]]),
+    "pyarrow dictionary": pa.array([10, None, 20, None]).dictionary_encode(),
+    "pyarrow NaN": pa.array([10.0, float("nan"), 20.0, None]),
+}
+
+
+@pytest.mark.parametrize("labels", UNNAMED.values(), ids=UNNAMED)
+def test_rows_without_a_label_are_those_of_an_unseen_task(model, data, labels):
+    X = data[0][:4]
+    model.set_params(unseen_tasks="shared")
+    expected = raw(model, X, [10, 7, 20, 7])
+    np.testing.assert_array_equal(raw(model, X, labels), expected)
+    model.set_params(unseen_tasks="error")
+    with pytest.raises(ValueError, match="must not hold missing labels: 2 of 4 are"):
+        raw(model, X, labels)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [[None] * 4, float("nan"), pl.Series([None] * 4), pa.nulls(4), [pd.NaT] * 4],
+    ids=["list", "NaN", "polars", "pyarrow", "pandas"],
+)
+def test_no_row_needs_a_label(model, data, labels):
+    X = data[0][:4]
+    model.set_params(unseen_tasks="shared")
+    np.testing.assert_array_equal(raw(model, X, labels), raw(model, X, [7] * 4))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        pd.Series,
+        lambda items: pd.Series(items, dtype="string"),
+        lambda items: pd.Series(items, dtype="category"),
+        pl.Series,
+        lambda items: pl.Series(items, dtype=pl.Categorical),
+        pa.array,
+    ],
+    ids=["object", "string", "category", "polars", "polars category", "pyarrow"],
+)
+def test_a_missing_label_is_no_text(make):
+    X, y, task = make_related_tasks(3, 4, 20, random_state=2)
+    names = np.array(["nan", "None", "NA"])
+    model = MultiTaskRegressor(0.5, unseen_tasks="shared").fit(X, y, task=names[task])
+    found = model.predict(X[:4], task=make(["nan", None, "None", "NA"]))
+    expected = model.predict(X[:4], task=["nan", "other", "None", "NA"])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_large_whole_numbers_stay_apart_where_labels_are_missing(library):
+    ids = 2**53 + np.arange(4)  # as floats, two of them are alike
+    X, y, task = make_related_tasks(4, 3, 20, random_state=3)
+    model = MultiTaskRegressor(unseen_tasks="shared").fit(X, y, task=ids[task])
+    items = [*ids.tolist(), None]
+    labels = {
+        "pandas": lambda: pd.Series(items, dtype="Int64"),
+        "polars": lambda: pl.Series(items, dtype=pl.Int64),
+        "pyarrow": lambda: pa.array(items, pa.int64()),
+    }[library]()
+    found = model.predict(X[:5], task=labels)
+    np.testing.assert_array_equal(found, model.predict(X[:5], task=[*ids, 5]))
 
 
 def test_the_shared_part_is_what_a_task_without_rows_would_get():

@@ -3,7 +3,7 @@
 Columns are found by the names that the model remembers. ``predict`` reads the table
 batch by batch; predictions are written to CSV or Parquet as they are made, to a file
 that appears only when it is complete. ``report`` and ``audit`` read all rows with a
-task and a target.
+task and a target, and ``report`` those without a task if the model predicts new ones.
 """
 
 import json
@@ -74,7 +74,8 @@ def predict(request: PredictRequest) -> None:
     Columns are found by name; other columns are ignored. The output contains the task
     and the prediction, and for classifiers also the probability of the second class, or
     with more than two classes of each, such as probability_car.
-    Missing values are treated as in the fit.
+    Missing values are treated as in the fit. Rows without a task are predicted as those
+    of new tasks.
 
     Example: priormtl predict exams.model new.csv --out predictions.csv
 
@@ -103,7 +104,7 @@ def predict(request: PredictRequest) -> None:
     exact = {*kept, *find_task_columns(predictor.task, source.columns)}
     exact |= {*predictor.design.text_sources}  # whose integers stay integers
     marked = predictor.design.marks
-    wanted = engines.Wanted(used, exact, task=predictor.task, texts=marked)
+    wanted = engines.Wanted(used, exact, texts=marked)
     size = engines.choose_rows(len(predictor.design) + len(used))
     with (
         write_batches(out) as write,
@@ -196,7 +197,14 @@ def report(request: ReportRequest) -> None:
     plain = None if request.without is None else load(request.without)
     if data is not None:
         source = request.open(data)
-        rows = read_known_rows(fitted, source, task=request.task, target=request.target)
+        scored = [fitted] if plain is None else [fitted, plain]
+        rows = read_known_rows(
+            fitted,
+            source,
+            task=request.task,
+            target=request.target,
+            all_named=not all(map(predicts_new_tasks, scored)),
+        )
     elif request.task is not None or request.target is not None:
         raise ValueError("--task and --target are columns of --data. Give --data.")
     elif request.where is not None:
@@ -267,7 +275,7 @@ class Predictor(NamedTuple):
     task: str | None  # column of the table; a pipeline may call it otherwise
     kept: tuple[str, ...]  # columns that are copied beside the predictions
     coverage: float | None  # of intervals
-    unseen: Counter[Hashable]  # rows of tasks that were not seen in the fit
+    unseen: Counter[Hashable]  # rows of tasks that were not seen in the fit, or of None
 
     @property
     def features(self) -> "TableFeatures | None":
@@ -305,7 +313,13 @@ class Predictor(NamedTuple):
         """Kept columns and predictions; missing values are treated as in the fit."""
         import numpy as np
         import pyarrow as pa
+        import pyarrow.compute as pc
 
+        from priormtl.data import UNKNOWN
+        from priormtl.engines.columns import join_tasks
+
+        is_joined = self.task is not None and self.task not in table.column_names
+        table = join_tasks(table, self.task, keep_known=True)
         table, arguments = self._read(table)
         rows, fitted = table.num_rows, self.model.fitted_
 
@@ -315,7 +329,12 @@ class Predictor(NamedTuple):
 
         added = ("prediction", "probability", "lower", "upper")
         names = [f"{n}_given" if n in added else n for n in self.kept]
-        found = table.select(list(self.kept)).rename_columns(names)
+        found = table.select(list(self.kept))
+        if is_joined:  # missing parts are empty in the output
+            spelled = pc.replace_substring(found[self.task], UNKNOWN, "")
+            place = found.column_names.index(self.task)
+            found = found.set_column(place, self.task, spelled)
+        found = found.rename_columns(names)
         values = pa.array(ask(self.model.predict))
         if fitted.is_classifier:
             # Rows of a batch need not show all classes, from which the type follows.
@@ -342,23 +361,20 @@ class Predictor(NamedTuple):
         """Rows that are predicted, and the arguments of the model for them."""
         import pyarrow as pa
 
+        from priormtl.design.frames import is_missing
+
         if self.features is not None:
             assert self.task is not None
             labels = table[self.task]
-            if labels.null_count:
-                raise ValueError(
-                    f"column {self.task!r} must name the task of each row: "
-                    f"{labels.null_count:,} are missing. Use --where, or give them a "
-                    "name: new tasks are predicted by what all tasks share."
-                )
             known = set(self.model.fitted_.labels)
             for pair in labels.value_counts().to_pylist():
-                if pair["values"] not in known:
-                    self.unseen[pair["values"]] += pair["counts"]
+                label = None if is_missing(pair["values"]) else pair["values"]
+                if label not in known:
+                    self.unseen[label] += pair["counts"]
             return table, {"X": as_fitted(self.features, table, labels)}
         if self.design.missing == "drop":
             gaps = self.design.gaps(table)
-            if self.task is not None:
+            if self.task is not None and not predicts_new_tasks(self.model):
                 gaps = gaps | table[self.task].is_null().to_numpy()
             table = table.filter(pa.array(~gaps)) if gaps.any() else table
         labels = self.model.fitted_.labels[:1] * table.num_rows  # a model of one task
@@ -369,17 +385,33 @@ class Predictor(NamedTuple):
         return table, {"X": X, "task": labels}
 
     def warn_of_unseen(self) -> None:
-        """Say once how many rows have tasks that were not seen in the fit."""
-        if self.unseen:
-            from priormtl.rendering import count_words
+        """Say once how many rows have no task, or one that the fit has not seen."""
+        from priormtl.data import UNKNOWN
+        from priormtl.rendering import count_words
 
-            rows = count_words(self.unseen.total(), "row")
-            tasks = count_words(len(self.unseen), "task")
+        named = self.unseen.copy()
+        unnamed, found = named.pop(None, 0), list[str]()
+        if named:
+            rows = count_words(named.total(), "row")
+            tasks = count_words(len(named), "task")
+            example = next(iter(named))
+            if isinstance(example, str):
+                example = example.replace(UNKNOWN, "")
+            found.append(f"{rows} of {tasks} not seen in the fit, such as {example!r},")
+        if unnamed:
+            found.append(f"{count_words(unnamed, 'row')} without a task")
+        if found:
             warnings.warn(
-                f"{rows} of {tasks} not seen in the fit, such as "
-                f"{next(iter(self.unseen))!r}, were predicted by what all tasks share.",
+                f"{' and '.join(found)} were predicted by what all tasks share.",
                 stacklevel=2,
             )
+
+
+def predicts_new_tasks(model: "BaseEstimator") -> bool:
+    """Whether rows are predicted that have no task, or one not seen in the fit."""
+    from priormtl.estimators import linear_part
+
+    return bool(linear_part(model).unseen_tasks == "shared")
 
 
 def plain_columns(features: "TableFeatures") -> tuple[str, ...]:
@@ -492,8 +524,12 @@ def read_known_rows(
     *,
     task: str | None,
     target: str | None,
+    all_named: bool = True,
 ) -> main.Facts:
-    """X, y and task of a table, as arguments; columns are the model's own."""
+    """X, y and task of a table, as arguments; columns are the model's own.
+
+    Rows without a target are left out, and those without a task if all are to have one.
+    """
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -522,7 +558,7 @@ def read_known_rows(
     except (pa.ArrowException, UnicodeError) as error:
         reason = str(error).splitlines()[0].rstrip(".")
         raise DataFileError(f"{source.name} cannot be read: {reason}.") from None
-    table = join_tasks(table, task)
+    table = join_tasks(table, task, keep_known=not all_named)
     present = table.column_names
     encodes = design is not None and features is None and not design.is_plain
     with naming(source.name):
@@ -532,7 +568,8 @@ def read_known_rows(
         for name in (task, target, *needed):
             if name not in present:
                 raise unknown_name("column", name, present)
-    table = table.filter(pc.and_(table[task].is_valid(), table[target].is_valid()))
+    known = table[target].is_valid()
+    table = table.filter(pc.and_(known, table[task].is_valid()) if all_named else known)
     if encodes and design.missing == "drop":
         table = table.filter(pa.array(~design.gaps(table)))
     if not table.num_rows:

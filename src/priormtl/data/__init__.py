@@ -21,6 +21,7 @@ from priormtl.data.device import (
 )
 from priormtl.data.labels import (
     SEPARATOR,
+    UNKNOWN,
     TaskOrder,
     arrow_categories,
     declares_order,
@@ -36,6 +37,7 @@ from priormtl.data.labels import (
     name_features,
     place_labels,
     refuse_crossed,
+    refuse_unnamed,
     tasks_from_plain,
     tasks_to_plain,
     to_plain,

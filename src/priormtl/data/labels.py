@@ -31,6 +31,15 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
 
     Tasks are sorted, or in category order where ``labels`` is categorical.
     """
+    codes, tasks = _code_labels(labels, n)
+    unnamed = [i for i, task in enumerate(tasks) if _lacks_part(task)]
+    gaps = np.isin(codes, [-1, *unnamed]) if unnamed else codes < 0
+    _refuse_gaps(int(np.count_nonzero(gaps)), n)
+    return codes, tasks
+
+
+def _code_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
+    """Code of each row as in ``encode_labels``, −1 where the label is missing."""
     labels = nw.to_native(labels, pass_through=True)
     is_array = isinstance(labels, np.ndarray)
     categories = None if is_array else label_categories(labels)
@@ -40,9 +49,8 @@ def encode_labels(labels: Any, n: int) -> tuple[Index, tuple[Hashable, ...]]:
     if len(labels) != n:
         raise _wrong_length(labels, n)
     codes = _category_codes(labels, categories)
-    _refuse_gaps(int(np.count_nonzero(codes < 0)), n)
-    used = np.flatnonzero(np.bincount(codes, minlength=len(categories)))
-    place = np.zeros(len(categories), dtype=np.intp)
+    used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(categories)))
+    place = np.full(len(categories) + 1, -1, dtype=np.intp)  # the last of the code −1
     place[used] = np.arange(len(used))
     return place[codes], TaskOrder((categories[i] for i in used), categories)
 
@@ -93,6 +101,9 @@ def mark_ordered(labels: Any) -> Any:
 
 
 SEPARATOR = " / "
+# Stands for a part that is missing, so that an unnamed school of a known district is
+# still in its district. U+FFFF is no character: Unicode keeps it free for such uses.
+UNKNOWN = "\uffff"
 
 
 def join_names(task: object) -> Any:
@@ -120,18 +131,18 @@ def find_task_columns(task: object, names: Sequence[Hashable]) -> tuple[Any, ...
     return parts
 
 
-def join_labels(columns: Sequence[Any]) -> np.ndarray:
-    """Labels "district / school" (n,) of columns from coarse to fine; None: missing."""
-    n, paths = len(columns[0]), [()]  # parts so far, and which of them a row has
-    codes = np.zeros(n, dtype=np.intp)
+def join_labels(columns: Sequence[Any], *, keep_known: bool = True) -> np.ndarray:
+    """Labels "district / school" (n,) of columns from coarse to fine; None: missing.
+
+    Where some parts are missing they are ``UNKNOWN``, or the label is missing if what
+    is known is not to be kept.
+    """
+    paths: list[tuple[str | None, ...]] = [()]  # parts so far
+    n = len(columns[0])
+    codes = np.zeros(n, dtype=np.intp)  # which of them a row has
     for column in columns:
-        labels: Sequence[Any]
-        if hasattr(column, "to_pylist"):  # of pyarrow
-            labels, own = _arrow_codes(column)
-        else:
-            own, labels = encode_labels(column, n)
-        texts = [None if is_missing(label) else _label_text(label) for label in labels]
-        texts.append(None)  # of the code −1
+        own, labels = _code_labels(column, n)
+        texts = [*map(_label_text, labels), None]  # the last of the code −1
         for text in texts:
             if text is not None and SEPARATOR in text:
                 raise ValueError(
@@ -142,8 +153,19 @@ def join_labels(columns: Sequence[Any]) -> np.ndarray:
         found, codes = np.unique(pairs, return_inverse=True)
         ends = zip(*(x.tolist() for x in divmod(found, len(texts))), strict=True)
         paths = [(*paths[i], texts[j]) for i, j in ends]
-    joined = [None if None in path else SEPARATOR.join(path) for path in paths]
+    joined = [
+        None
+        if set(path) == {None} or (None in path and not keep_known)
+        else SEPARATOR.join(UNKNOWN if part is None else part for part in path)
+        for path in paths
+    ]
     return _object_array(joined)[codes]
+
+
+def _lacks_part(label: Hashable) -> bool:
+    """Whether parts of a label of nested tasks are missing."""
+    nested = isinstance(label, str) and UNKNOWN in label and SEPARATOR in label
+    return nested and UNKNOWN in str(label).split(SEPARATOR)
 
 
 def refuse_crossed(
@@ -185,6 +207,7 @@ def _label_text(value: Any) -> str:
 def find_labels(labels: object, tasks: Sequence[Hashable], n: int) -> Index:
     codes, unknown = place_labels(labels, tasks, n)
     if unknown:
+        refuse_unnamed(codes, unknown, len(tasks))
         raise unknown_names("task", unknown, tasks)
     return codes
 
@@ -194,8 +217,9 @@ def place_labels(
 ) -> tuple[Index, tuple[Hashable, ...]]:
     """Position of each row's task among ``tasks``, with unknown labels after them.
 
-    A single text, number or date is the label of all rows. (``encode_labels`` refuses
-    it, since it may be meant as the name of a column.)
+    Missing labels are one more unknown label, None, the last. A single text, number or
+    date is the label of all rows. (``encode_labels`` refuses it, since it may be meant
+    as the name of a column.)
     """
     if isinstance(labels, np.generic) and not isinstance(labels, str):
         labels = np.full(n, labels)
@@ -205,8 +229,17 @@ def place_labels(
     position = {task: i for i, task in enumerate(tasks)}
     unknown = tuple(value for value in values if value not in position)
     position |= {value: len(tasks) + k for k, value in enumerate(unknown)}
-    places = np.array([position[value] for value in values], dtype=np.intp)[codes]
-    return places, unknown
+    missing = len(tasks) + len(unknown)
+    places = [position[value] for value in values]
+    if np.any(codes < 0):
+        unknown = (*unknown, None)
+    return np.array([*places, missing], dtype=np.intp)[codes], unknown
+
+
+def refuse_unnamed(codes: Index, unknown: Sequence[Hashable], m: int) -> None:
+    """Fail if labels, as placed among m tasks, are missing or lack a part."""
+    gaps = [m + k for k, x in enumerate(unknown) if x is None or _lacks_part(x)]
+    _refuse_gaps(int(np.count_nonzero(np.isin(codes, gaps))), len(codes))
 
 
 def _category_codes(labels: Any, categories: list[Hashable]) -> Index:
@@ -241,7 +274,10 @@ def _arrow_codes(labels: Any) -> tuple[list[Any], Index]:
 
 
 def _unique(labels: object, n: int) -> tuple[tuple[Hashable, ...], Index]:
-    """Sorted distinct labels as Python scalars, and the code of each row."""
+    """Sorted distinct labels as Python scalars, and the code of each row.
+
+    The code is −1 where the label is missing.
+    """
     if (
         isinstance(labels, str)
         or not np.iterable(labels)
@@ -260,10 +296,8 @@ def _unique(labels: object, n: int) -> tuple[tuple[Hashable, ...], Index]:
             return _unique(labels.to_pylist(), n)
         # Arrow may have values that no row has, or one value in several chunks.
         used = np.flatnonzero(np.bincount(codes[codes >= 0], minlength=len(values)))
-        gaps = [-1, *(i for i in used.tolist() if is_missing(values[i]))]
-        _refuse_gaps(int(np.count_nonzero(np.isin(codes, gaps))), n)
         tasks, places = _code_items([values[i] for i in used.tolist()])
-        compact = np.zeros(len(values), dtype=np.intp)
+        compact = np.full(len(values) + 1, -1, dtype=np.intp)  # the last of null
         compact[used] = places
         return tasks, compact[codes]
     series = nw.from_native(labels, series_only=True, pass_through=True)
@@ -279,12 +313,24 @@ def _unique(labels: object, n: int) -> tuple[tuple[Hashable, ...], Index]:
             return tasks, codes[np.cumsum(first) - 1]
     if array.dtype.kind in "OTU":
         return _code_items(array.tolist())
-    if array.dtype.kind in "fMmc":
-        _refuse_gaps(int(np.count_nonzero(array != array)), n)  # noqa: PLR0124
+    if isinstance(series, nw.Series) and array.dtype.kind == "f":
+        # Whole numbers with gaps became floats, which cannot tell large ones apart.
+        gaps = series.is_null().to_numpy()
+        if gaps.any():
+            return _fill_known(series.drop_nulls().to_native(), ~gaps)
+    if array.dtype.kind in "fMmc" and (gaps := array != array).any():  # noqa: PLR0124
+        return _fill_known(array[~gaps], ~gaps)
     if array.dtype.kind == "M":
         array = array.astype("datetime64[us]")
     distinct, codes = np.unique(array, return_inverse=True)
     return tuple(distinct.tolist()), codes.astype(np.intp)
+
+
+def _fill_known(labels: object, known: Any) -> tuple[tuple[Hashable, ...], Index]:
+    """Distinct labels of the rows that have one, and codes of all rows (n,)."""
+    codes = np.full(len(known), -1, dtype=np.intp)
+    values, codes[known] = _unique(labels, int(np.count_nonzero(known)))
+    return values, codes
 
 
 def _object_array(items: Sequence[object]) -> np.ndarray:
@@ -295,14 +341,16 @@ def _object_array(items: Sequence[object]) -> np.ndarray:
 
 
 def _code_items(items: list[Any]) -> tuple[tuple[Hashable, ...], Index]:
-    """Sorted distinct items, and the code of each; they must be of one kind.
+    """Sorted distinct items of one kind, and the code of each; −1 where missing.
 
     Only passes in C look at every item: a loop would cost more than a fit.
     """
     kinds = set(map(type, items))
     if not all(issubclass(kind, str) for kind in kinds):
         if kinds - {int, bool, str, date, datetime}:  # these are never missing
-            _refuse_gaps(sum(map(is_missing, items)), len(items))
+            gaps = np.fromiter(map(is_missing, items), bool, len(items))
+            if gaps.any():
+                return _fill_known(_object_array(items)[~gaps], ~gaps)
         if all(issubclass(kind, Real) for kind in kinds):
             array = np.array(items)
             if array.dtype != object and array.tolist() == items:

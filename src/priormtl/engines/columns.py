@@ -122,13 +122,19 @@ def find_gaps(column: Arrow) -> NDArray[np.bool_] | None:
     return np.isnan(array.to_numpy(zero_copy_only=False))
 
 
-def join_tasks(table: pa.Table, task: str | None) -> pa.ChunkedArray:
-    """Table in which the columns of nested tasks are one column, ``task``."""
+def join_tasks(
+    table: pa.Table, task: str | None, *, keep_known: bool = False
+) -> pa.Table:
+    """Table in which the columns of nested tasks are one column, ``task``.
+
+    Labels of which a part is missing are missing, unless their known parts are kept.
+    """
     names = table.schema.names
     columns = find_task_columns(task, names)
     if task is None or len(columns) == 1:
         return table
-    labels = join_labels([table.column(str(name)) for name in columns])
+    parts = [table.column(str(name)) for name in columns]
+    labels = join_labels(parts, keep_known=keep_known)
     joined = pa.array(labels, pa.large_string())
     return table.drop_columns(list(columns)).append_column(task, joined)
 

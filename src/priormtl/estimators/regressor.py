@@ -204,9 +204,10 @@ class MultiTaskRegressor(RegressionTasks, FixedStrengths):
         columns from coarse to fine, ``["district", "school"]``, are nested tasks with
         labels such as "north / 12".
     unseen_tasks : {"error", "shared"}, default="error"
-        How to predict tasks that were not seen during fit. "error" raises a
-        ValueError. "shared" uses the mean coefficients and intercept of all tasks,
-        or with nested tasks the latent mean of the task's group if the group is known.
+        How to predict tasks that were not seen during fit, and rows whose label is
+        missing. "error" raises a ValueError. "shared" uses the mean coefficients and
+        intercept of all tasks, or with nested tasks the latent mean of the task's group
+        if the group is known.
         The setting is read during prediction, so it can be changed on a fitted model.
     outlier_tasks : bool, default=False
         Whether outlier tasks get a task-specific component in addition to the

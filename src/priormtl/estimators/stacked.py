@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from priormtl._arrays import Array, Index
-from priormtl.data import Table, encode_labels, fill_absent, read_targets
+from priormtl.data import Table, fill_absent, place_labels, read_targets
 from priormtl.design import Encoded
 from priormtl.estimators.classifier import likeliest, probabilities
 from priormtl.estimators.intervals import spread_of
@@ -239,21 +239,17 @@ class _Stacked(BaseEstimator):
 
     def _matrix(self, X: Encoded) -> Array:
         """Features and the position of the task in the fit; NaN: unseen."""
-        codes, tasks = encode_labels(X.task, len(X))
-        positions = np.full(len(tasks), np.nan)
         fitted = self.model_.fitted_
         # Trees have not seen tasks that were added later.
         seen = fitted.labels[: len(fitted.tasks) - fitted.added]
-        known = {task: i for i, task in enumerate(seen)}
-        for k, task in enumerate(tasks):
-            plain = task.item() if isinstance(task, np.generic) else task
-            positions[k] = known.get(plain, np.nan)
+        codes = place_labels(X.task, seen, len(X))[0]
+        positions = np.where(codes < len(seen), codes, np.nan)
         blocks = [X.X[:, X.design.tree_features()]]
         if X.crossed is not None:
             sizes = X.design.tree_levels()
             for levels, size in zip(X.crossed.codes.T, sizes, strict=True):
                 blocks.append(np.equal.outer(levels, np.arange(size)).astype(float))
-        return np.column_stack([*blocks, positions[codes]])
+        return np.column_stack([*blocks, positions])
 
     def _scores(self, X: Encoded) -> Array:
         """Mixed scores of rows."""

@@ -107,10 +107,10 @@ def tabular_model(
 
     Notes
     -----
-    Tasks that were not seen in training are predicted by the mean of all tasks, or of
-    the district where that was seen. Columns with gaps have an indicator such as
-    "age missing", and missing numbers are filled with the mean of their column.
-    Columns with heavy tails (values beyond four interquartile
+    Tasks that were not seen in training, and rows whose task is missing, are predicted
+    by the mean of all tasks, or of the district where that was seen. Columns with gaps
+    have an indicator such as "age missing", and missing numbers are filled with the
+    mean of their column. Columns with heavy tails (values beyond four interquartile
     ranges from the median) are transformed by asinh. Dates, durations and times of day,
     also as text, are numbers of days. With
     ``smooth="auto"`` they also have periodic effects of the hour of the day, the day of

@@ -1,7 +1,7 @@
 """Tasks that were not seen in training: refuse them, or predict them by averages.
 
 An unseen task gets a weighted mean of the coefficients and intercepts of known tasks:
-all of them, or those of its group.
+all of them, or those of its group. So does a row whose label is missing.
 """
 
 from collections.abc import Hashable, Sequence
@@ -12,7 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from priormtl._arrays import Array, Index
-from priormtl.data import place_labels
+from priormtl.data import place_labels, refuse_unnamed
 from priormtl.exceptions import unknown_names
 from priormtl.fitted import Fitted
 
@@ -23,7 +23,7 @@ UNSEEN = ("error", "shared")
 class Averages:
     """Weighted means of known tasks, which stand for unseen ones."""
 
-    unseen: tuple[Hashable, ...]  # (k,) the first unseen task of each mean
+    unseen: tuple[Hashable, ...]  # (k,) the first unseen task of each; None: no label
     weights: csr_array  # (k, m) of the known tasks, each row sums to one
 
     def members(self, k: int) -> Index:
@@ -65,6 +65,7 @@ def place_rows(fitted: Fitted, behaviour: str, labels: object, n: int) -> RowTas
     if not unseen:
         return RowTasks(codes, None)
     if behaviour == "error":
+        refuse_unnamed(codes, unseen, len(tasks))
         choices = (
             'This is unseen_tasks="error", the default; after set_params(unseen_tasks='
             '"shared") new tasks get the mean of all tasks (priormtl predict: --unseen '
