@@ -25,7 +25,6 @@ from priormtl.estimators import (
     read_fitted,
     read_statements,
 )
-from priormtl.estimators.summary import TaskSummary
 from priormtl.fitted import Fitted
 from priormtl.plotting import style
 from priormtl.plotting.coefficients import Learned, find_places, read_model
@@ -185,10 +184,10 @@ def _read_levels(linear: object, column: object) -> tuple[list[str], Array] | No
         return None
     ends: list[tuple[float | None, ...]]
     if column in (fitted.design.task, linear.task) and isinstance(column, str):
-        tasks: tuple[TaskSummary, ...] = ()
+        tasks = linear.summary().tasks
         with suppress(ValueError, np.linalg.LinAlgError):  # classes, or too large
             tasks = linear.summary(0.95).tasks
-        if not tasks or tasks[0].lower is None:
+        if tasks[0].lower is None:
             raise ValueError(
                 f"column must be a feature: got {column!r}, the column of the tasks, "
                 "and the effects of tasks have no standard errors in this model."
