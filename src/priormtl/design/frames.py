@@ -19,6 +19,7 @@ from priormtl._arrays import Array, Matrix
 from priormtl._numerics import LARGEST
 
 Frame: TypeAlias = nw.DataFrame[Any]
+LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
 def as_frame(table: object) -> Frame | None:
@@ -140,7 +141,7 @@ def find_frame_library(like: object) -> str:
     frame = as_frame(like)
     if frame is not None:
         return str(frame.implementation.value)
-    for name in ("pandas", "polars", "pyarrow"):
+    for name in LIBRARIES:
         if find_spec(name) is not None:
             return name
     raise ImportError(

@@ -77,9 +77,6 @@ ROUGH = 0.1
 # The same in variants of a model, which start at an estimate and are there to be
 # scored: the step that is promised so much is taken, and leaves a tenth of it.
 ROUGHER = 1.0
-# The same in folds, for each variance. An estimate from other rows of the same model is
-# one away from the optimum for each of them, so that half of it is nothing.
-FOLD_GAIN = 0.5
 
 
 class Variances(NamedTuple):
@@ -247,8 +244,10 @@ def estimate_mixed(
     first = data.first_variances() if start is None else _variances_of(start, data)
     best = Likelihood.of(data, first).at(first)
     if not np.isfinite(least_gain):
-        # A fold: the estimate from all rows has passed the tests below.
-        rough = max(tolerance, FOLD_GAIN * len(best.active))
+        # A fold: the estimate from all rows has passed the tests below. Estimates from
+        # other rows of the same model are one away from the optimum for each variance,
+        # so that half of it is nothing.
+        rough = max(tolerance, 0.5 * len(best.active))
         return Mixed.at(maximise(best, rough).trimmed())
     rough = max(ROUGH, tolerance)
     best = maximise(best, rough)
