@@ -463,7 +463,7 @@ class LinearMultiTask(MultiTaskEstimator):
             fitted = self.fitted_
             has_levels = fitted.crossed is not None or fitted.drift is not None
             errors = self.fitted_.errors if has_levels else self._errors(level)
-        return summarize_fitted(self.fitted_.by_class(), errors, level)
+        return summarize_fitted(self.fitted_, errors, level)
 
     def _errors(self, level: float) -> StandardErrors:
         """Standard errors, from the statistics of the fit or as they were saved."""

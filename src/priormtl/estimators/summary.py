@@ -266,6 +266,9 @@ class ModelSummary(Tabled):
     new_task_error: float | None = None  # held-out error for tasks that are not seen
     horizons: tuple[HorizonSummary, ...] = ()  # of later rows, where time was given
     wiggles: frozenset[str] = frozenset()  # features that bend a curve, of no use alone
+    # More than two, which have scores of their own; then there is a task for each class
+    # of each task ("task: class"), and means of features over them tell nothing.
+    classes: tuple[Hashable, ...] = ()
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -276,6 +279,24 @@ class ModelSummary(Tabled):
     def _tables(self) -> list[Table]:
         return list(summary_tables(self))
 
+    def class_means(self, feature: str) -> dict[Hashable, float]:
+        """Mean coefficient over tasks of each of more than two classes.
+
+        Parameters
+        ----------
+        feature : str
+            Name of the feature.
+
+        Returns
+        -------
+        dict
+            From classes to means, furthest from zero first.
+        """
+        column = self.coef[:, self.feature_names.index(feature)]
+        means = column.reshape(-1, len(self.classes)).mean(axis=0).tolist()
+        found = zip(self.classes, means, strict=True)
+        return dict(sorted(found, key=lambda one: -abs(one[1])))
+
     def to_frame(self, table: str = "features", library: object = None) -> Any:
         """Return one table as a data frame.
 
@@ -283,7 +304,8 @@ class ModelSummary(Tabled):
         ----------
         table : {"features", "tasks", "strengths", "structures", "statements", \
 "columns", "crossed", "levels", "horizons"}, default="features"
-            Selected features, tasks, strengths with the number of candidates,
+            Selected features (with means for each of more than two classes), tasks,
+            strengths with the number of candidates,
             structures that cross-validation tried, with their best scores, statements
             of the feature prior, with what they came to, columns of the table, with
             what they became, crossed factors, all levels of these, with their
@@ -295,6 +317,11 @@ class ModelSummary(Tabled):
         rows = vars(self)[check_choice("table", table, tuple(FRAMES))]
         names = [field.name for field in fields(FRAMES[table])]
         columns = {name: [vars(row)[name] for row in rows] for name in names}
+        if table == "features" and self.classes:  # the mean over classes tells nothing
+            means = [self.class_means(one.name) for one in self.features]
+            del columns["mean"]
+            for label in self.classes:
+                columns[f"mean: {label}"] = [one[label] for one in means]
         for name in {"task", "level"} & {*columns}:
             columns[name] = plain_labels(columns[name])
         chosen = library or self.library or find_frame_library(None)
@@ -344,13 +371,21 @@ def read_fitted(model: Any) -> Fitted:
 
 def summarize_model(model: object) -> ModelSummary:
     """Summarise any fitted linear model."""
-    return summarize_fitted(read_fitted(model).by_class())
+    return summarize_fitted(read_fitted(model))
 
 
 def summarize_fitted(
     fitted: Fitted, errors: StandardErrors | None = None, level: float | None = None
 ) -> ModelSummary:
-    """Show what a fit learned, with intervals where there are standard errors."""
+    """Show what a fit learned, with intervals where there are standard errors.
+
+    Each of more than two classes of a task is shown as a task.
+    """
+    classes: tuple[Hashable, ...] = ()
+    if fitted.n_classes > 1 and fitted.classes is not None:
+        classes = tuple(fitted.classes[0].tolist())
+    weight, n_tasks = float(_task_weight(fitted).sum()), fitted.shape[0]
+    fitted = fitted.by_class()
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
     crossed, calibration = fitted.crossed, fitted.calibration
@@ -375,8 +410,8 @@ def summarize_fitted(
         penalty=None if model is None else model.penalty,
         intercepts=None if model is None else INTERCEPTS[model.fit_intercept],
         standardized=False if model is None else model.standardize,
-        weight=float(_task_weight(fitted).sum()),
-        n_tasks=m,
+        weight=weight,
+        n_tasks=n_tasks,
         n_features=d,
         n_selected=len(features),
         named=fitted.design is not None,
@@ -394,7 +429,9 @@ def summarize_fitted(
         coef=fitted.coef,
         own_coef=fitted.outliers and fitted.outliers.own_coef,
         ties=ties,
-        statements=read_statements(fitted, None if model is None else model.theta),
+        statements=read_statements(
+            fitted, None if model is None else model.theta, len(classes)
+        ),
         columns=tuple(_columns(fitted)),
         crossed=_crossed(fitted),
         is_stochastic=crossed is not None and crossed.is_stochastic,
@@ -405,6 +442,7 @@ def summarize_fitted(
         new_task_error=calibration and calibration.new_error,
         horizons=tuple(HorizonSummary(h, e, c, int(n)) for h, e, c, n in horizons),
         wiggles=frozenset(fitted.names[j] for at in curves.values() for j in at),
+        classes=classes,
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
@@ -689,6 +727,7 @@ def _task_prior(fitted: Fitted) -> str | None:
 
 MOST_ROWS = 20
 MOST_NAMES = 8
+MOST_CLASSES = 4  # of a feature
 
 LOSSES = {
     "squared": "squared error",
@@ -785,11 +824,12 @@ def _fit_table(summary: "ModelSummary") -> Table:
     counts = [
         f"{summary.weight:.10g} row{'' if summary.weight == 1 else 's'}",
         count_words(summary.n_tasks, "task"),
+        *([f"{len(summary.classes)} classes"] if summary.classes else []),
         count_words(summary.n_features, "feature"),
     ]
     scale = "their standard deviation" if summary.standardized else "nothing"
     rows = [
-        ("loss", LOSSES[summary.loss]),
+        ("loss", "multinomial" if summary.classes else LOSSES[summary.loss]),
         ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
         ("intercepts", INTERCEPT_WORDS.get(summary.intercepts or "", NOTHING)),
         ("features divided by", scale),
@@ -836,6 +876,13 @@ def _feature_table(summary: "ModelSummary") -> Table:
     rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in shown]
     heads = ["feature", "mean", "min", "max", "norm"]
     title = "Selected features, coefficients over tasks"
+    if summary.classes:
+        title = "Selected features, mean coefficients over tasks by class"
+        heads = ["feature", "largest means", "min", "max", "norm"]
+        rows = [
+            (f.name, spell_means(summary.class_means(f.name)), *row[2:])
+            for f, row in zip(shown, rows, strict=True)
+        ]
     if summary.level is not None and summary.errors is not None:
         title += f", {100 * summary.level:g} % intervals ({summary.errors})"
         heads[2:2] = ["error", "lower", "upper", "between tasks"]
@@ -847,6 +894,12 @@ def _feature_table(summary: "ModelSummary") -> Table:
     bends = len(summary.features) - len(shown)
     note = f"{bends} features that bend curves are not listed: plot_effect shows these."
     return replace(table, notes=(*table.notes, note)) if bends else table
+
+
+def spell_means(means: Mapping[Hashable, float]) -> str:
+    """Means of the classes with the largest ones, such as "car 2.1, train −1.3"."""
+    shown = [f"{label} {spell_number(x, 3)}" for label, x in means.items()]
+    return ", ".join(shown[:MOST_CLASSES] + ["…"] * (len(shown) > MOST_CLASSES))
 
 
 def _task_table(summary: "ModelSummary") -> Table:

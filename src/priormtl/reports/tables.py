@@ -40,7 +40,14 @@ def feature_table(fitted: FittedModel) -> Table:
         )
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
-    numbers += [("norm", "Norm", fitted.norms), ("mean", "Mean", mean)]
+    numbers.append(("norm", "Norm", fitted.norms))
+    K = len(summary.classes)
+    for k, one in enumerate(summary.classes):  # the mean of all of which tells nothing
+        own = coef[k::K]
+        by_class = np.sum(own / len(own), axis=0)
+        numbers.append((f"class_{k}", f"Mean: {spell_label(one)}", by_class))
+    if not K:
+        numbers.append(("mean", "Mean", mean))
     known = {one.name: one for one in summary.features if one.error is not None}
     if known:
         ends = np.full((3, len(fitted.features)), np.nan)
@@ -54,9 +61,11 @@ def feature_table(fitted: FittedModel) -> Table:
     numbers += [
         ("min", "Min", coef.min(axis=0)),
         ("max", "Max", coef.max(axis=0)),
-        ("same_sign", "Same sign", sign_agreement(coef)),
-        ("tasks", "Tasks", np.count_nonzero(coef, axis=0).astype(np.float64)),
     ]
+    if not K:
+        used = np.count_nonzero(coef, axis=0).astype(np.float64)
+        numbers.append(("same_sign", "Same sign", sign_agreement(coef)))
+        numbers.append(("tasks", "Tasks", used))
     if fitted.scale is not None:
         numbers.append(("unit", "Deviation", fitted.scale))
     if summary.errors is not None and summary.level is not None:
