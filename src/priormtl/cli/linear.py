@@ -337,7 +337,7 @@ def common_facts(summary: "ModelSummary", omitted: Collection[str] = ()) -> Fact
     for one in shown[:MOST_LISTED]:
         # Change of the target by one standard deviation of the feature.
         effects = [one.scale * value for value in (one.mean, one.least, one.most)]
-        found = dict(zip(EFFECTS, effects, strict=True))
+        found: Facts = dict(zip(EFFECTS, effects, strict=True))
         if summary.classes:  # whose mean tells nothing
             means = summary.class_means(one.name).items()
             del found["mean"]

@@ -64,6 +64,18 @@ class FeatureSummary:
 
 
 @dataclass(frozen=True)
+class ClassSummary:
+    """Effect of a selected feature on the score of a class, the mean over tasks."""
+
+    feature: str
+    label: Hashable
+    mean: float
+    error: float  # standard error of the effect that tasks share
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
 class TaskSummary:
     """One task."""
 
@@ -203,6 +215,7 @@ FRAMES = {
     "crossed": CrossedSummary,
     "levels": LevelSummary,
     "horizons": HorizonSummary,
+    "class_effects": ClassSummary,
 }
 
 
@@ -269,6 +282,7 @@ class ModelSummary(Tabled):
     # More than two, which have scores of their own; then there is a task for each class
     # of each task ("task: class"), and means of features over them tell nothing.
     classes: tuple[Hashable, ...] = ()
+    class_effects: tuple[ClassSummary, ...] = ()  # of more than two, with a level
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -303,13 +317,14 @@ class ModelSummary(Tabled):
         Parameters
         ----------
         table : {"features", "tasks", "strengths", "structures", "statements", \
-"columns", "crossed", "levels", "horizons"}, default="features"
+"columns", "crossed", "levels", "horizons", "class_effects"}, default="features"
             Selected features (with means for each of more than two classes), tasks,
-            strengths with the number of candidates,
-            structures that cross-validation tried, with their best scores, statements
+            strengths with the number of candidates, structures that
+            cross-validation tried, with their best scores, statements
             of the feature prior, with what they came to, columns of the table, with
             what they became, crossed factors, all levels of these, with their
-            effects, or errors and coverage of later rows.
+            effects, errors and coverage of later rows, or effects on each of more
+            than two classes, with a level.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -389,7 +404,9 @@ def summarize_fitted(
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
     crossed, calibration = fitted.crossed, fitted.calibration
-    features, coef_error = _features(fitted, errors, z), None
+    features = _features(fitted, None if classes else errors, z)
+    class_effects = tuple(_class_effects(fitted, errors, features, classes, z))
+    coef_error = None
     if errors is not None:
         coef_error, at = np.full((m, d), np.nan), errors.selected
         coef_error[:, at] = errors.coef / fitted.units[at]
@@ -443,6 +460,7 @@ def summarize_fitted(
         horizons=tuple(HorizonSummary(h, e, c, int(n)) for h, e, c, n in horizons),
         wiggles=frozenset(fitted.names[j] for at in curves.values() for j in at),
         classes=classes,
+        class_effects=class_effects,
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
@@ -666,6 +684,28 @@ def _features(
     return tuple(found)
 
 
+def _class_effects(
+    fitted: Fitted,
+    errors: StandardErrors | None,
+    features: Sequence[FeatureSummary],
+    classes: tuple[Hashable, ...],
+    z: float,
+) -> Iterator[ClassSummary]:
+    """Effects of features on each of more than two classes, where errors are known."""
+    if errors is None or not classes:
+        return
+    K, (m, d) = len(classes), fitted.shape
+    means = fitted.coef.reshape(m // K, K, d).mean(axis=0)
+    sizes = errors.shared.reshape(K, -1) / fitted.units[errors.selected]
+    for one in features:
+        j = fitted.names.index(one.name)
+        column = int(np.searchsorted(errors.selected, j))
+        for label, row, sd in zip(classes, means, sizes, strict=True):
+            mean, error = float(row[j]), float(sd[column])
+            ends = mean - z * error, mean + z * error
+            yield ClassSummary(one.name, label, mean, error, *ends)
+
+
 def _tasks(
     fitted: Fitted, errors: StandardErrors | None, z: float
 ) -> tuple[TaskSummary, ...]:
@@ -771,6 +811,18 @@ def summary_tables(summary: "ModelSummary") -> Iterator[Table]:
             ],
         )
     yield _feature_table(summary)
+    if summary.class_effects:
+        yield build_table(
+            f"Effects on classes that tasks share, {level} ({summary.errors})",
+            ("feature", "class", "mean", "error", "lower", "upper"),
+            [
+                (c.feature, str(c.label), c.mean, c.error, c.lower, c.upper)
+                for c in summary.class_effects
+                if c.feature not in summary.wiggles
+            ],
+            most=MOST_ROWS,
+            what="effects",
+        )
     yield _task_table(summary)
     if any(one.error is not None for one in summary.tasks):
         yield build_table(
@@ -883,7 +935,7 @@ def _feature_table(summary: "ModelSummary") -> Table:
             (f.name, spell_means(summary.class_means(f.name)), *row[2:])
             for f, row in zip(shown, rows, strict=True)
         ]
-    if summary.level is not None and summary.errors is not None:
+    if summary.level is not None and summary.errors and not summary.classes:
         title += f", {100 * summary.level:g} % intervals ({summary.errors})"
         heads[2:2] = ["error", "lower", "upper", "between tasks"]
         rows = [
