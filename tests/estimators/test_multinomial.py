@@ -13,6 +13,7 @@ from priormtl import (
     load,
     report,
     save,
+    tabular_model,
 )
 from priormtl.plotting import plot_prior
 
@@ -182,3 +183,22 @@ def test_reports_count_rows_once_and_show_features_by_class():
     row = columns["Feature"].index(name)
     assert columns[f"Mean: {first}"][row] == pytest.approx(value)
     assert not {"Mean", "Same sign"} & {*columns}
+
+
+def test_reports_show_curves_by_class():
+    rng = np.random.default_rng(0)
+    x, labels = rng.uniform(-3, 3, size=300), np.array(["low", "high", "middle"])
+    eta = np.column_stack([-x, x, 2.0 - x**2]) + rng.gumbel(size=(300, 3))
+    frame = pd.DataFrame({"x": x, "task": np.arange(300) % 2})
+    model = tabular_model("classifier", task="task", trees="none", cv=2)
+    model.fit(frame, labels[eta.argmax(axis=1)])
+    content = report(model).content
+    [table] = [one for one in content.tables if one.name == "curves"]
+    columns = {one.name: one.values for one in table.columns}
+    names, value = np.array(columns["column"]), columns["value"]
+    found = {one: columns["effect"][names == f"x: {one}"] for one in labels}
+    np.testing.assert_allclose(sum(found.values()), 0.0, atol=1e-6)
+    grid = value[names == "x: low"]
+    assert np.corrcoef(found["high"], grid)[0, 1] > 0.7
+    assert np.corrcoef(found["low"], grid)[0, 1] < -0.7
+    assert np.corrcoef(found["middle"], grid**2)[0, 1] < -0.7

@@ -141,14 +141,23 @@ def curve_table(fitted: FittedModel) -> Table | None:
     if not fitted.effects:
         return None
     names, words, rows = list[str](), list[str](), list[Array]()
+    classes = fitted.summary.classes
     for effect in fitted.effects:
-        error, mean = effect.errors.of(None), effect.lines.mean(axis=1)
-        error = np.full(len(mean), np.nan) if error is None else error
-        ends = effect.lines.min(axis=1), effect.lines.max(axis=1)
-        parts = effect.grid, mean, mean - 2.0 * error, mean + 2.0 * error, *ends
-        rows.append(np.column_stack(parts))
-        names += [spell_label(effect.column)] * len(mean)
-        words += spell_grid(effect)
+        column = spell_label(effect.column)
+        known = {column: effect.lines}
+        if classes:  # the mean of all of which tells nothing
+            known = {
+                f"{column}: {spell_label(one)}": effect.lines[:, k :: len(classes)]
+                for k, one in enumerate(classes)
+            }
+        for name, lines in known.items():
+            error, mean = effect.errors.of(None), lines.mean(axis=1)
+            error = np.full(len(mean), np.nan) if error is None else error
+            ends = lines.min(axis=1), lines.max(axis=1)
+            parts = effect.grid, mean, mean - 2.0 * error, mean + 2.0 * error, *ends
+            rows.append(np.column_stack(parts))
+            names += [name] * len(mean)
+            words += spell_grid(effect)
     texts = (
         Column("column", "Column", tuple(names)),
         Column("words", "Value", (*words,)),
