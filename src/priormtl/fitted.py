@@ -453,7 +453,7 @@ class Fitted:
         else:
             _demand(not factors, "crossed effects")
         if self.errors is not None:
-            _demand(self.errors.fits(m, d), "standard errors")
+            _demand(self.errors.fits(m, d, self.n_classes), "standard errors")
         if self.conditional is not None:
             _demand(self.conditional.fits(m, d), "conditional distributions")
         _demand(0 <= self.added < m, "number of added tasks")

@@ -17,6 +17,10 @@ and two things follow from it.
   sample, not how far shrinkage has moved them.
 
 Losses of other families have the quadratic model at the optimum, and known noise.
+More than two classes have blocks of all classes of a task. A number that is added to
+all classes changes nothing: both priors see it apart from the data, so that H has the
+means over classes, which are zero, and what is apart from them as separate blocks.
+Covariances are those of the latter.
 
 The noise variance is σ² = RSS / (n − tr(H⁻¹ G)), which is REML's where REML has
 estimated all ties.
@@ -26,10 +30,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
+from scipy.sparse import issparse
 
 from priormtl._arrays import Array, Index
 from priormtl.data import Moments
-from priormtl.losses import FamilyEvaluation, FamilyFit, SquaredFit
+from priormtl.losses import FamilyEvaluation, FamilyFit, MultinomialFit, SquaredFit
 from priormtl.model import Posed
 from priormtl.problem import QuadraticPrior
 from priormtl.problem.elimination import Factor, plan_elimination
@@ -66,6 +71,8 @@ class Covariances(NamedTuple):
     between: Array  # (selected,) of slopes; NaN where ties are not to a mean
     noise_variance: float
     degrees: Array  # (m,) effective degrees of freedom of tasks; NaN: not needed
+    # More than two: rows and columns of matrices (k, k) are repeated, class after class
+    classes: int = 1
 
     def shared(self) -> Array:
         """Covariance (selected, selected) of the effects that tasks share.
@@ -84,17 +91,18 @@ class StandardErrors(NamedTuple):
 
     kind: str
     selected: Index  # features
-    coef: Array  # (m, selected)
-    shared: Array  # (selected,) of the effects that tasks share
+    coef: Array  # (m, selected), with K > 2 classes (m K, selected), task after task
+    # (selected,) of the effects that tasks share; (K selected,), class after class
+    shared: Array
     between: Array  # (selected,) deviations between tasks; NaN: ties to no mean
     effect: Array  # (m,) of tasks at average features; empty without intercepts
     noise: Array  # (1,) standard deviation
 
-    def fits(self, m: int, d: int) -> bool:
+    def fits(self, m: int, d: int, classes: int) -> bool:
         """Whether it is one of m tasks and d features, as files must be."""
-        s = len(self.selected)
+        s, K = len(self.selected), classes
         shapes = [part.shape for part in self[2:]]
-        fits = shapes[:3] == [(m, s), (s,), (s,)] and shapes[4] == (1,)
+        fits = shapes[:3] == [(m * K, s), (K * s,), (s,)] and shapes[4] == (1,)
         fits &= len(self.effect) in (0, m) and self.selected.dtype.kind == "i"
         fits &= self.kind in ("conditional", "bootstrap")
         return fits and bool(np.all((self.selected >= 0) & (self.selected < d)))
@@ -102,14 +110,21 @@ class StandardErrors(NamedTuple):
     @classmethod
     def of(cls, found: Covariances) -> Self:
         """Square roots of variances, and of those of differences to the mean."""
-        d = len(found.selected)
+        d, K, m = len(found.selected), found.classes, len(found.own)
         own, cross, mean = found.own, found.cross, found.mean
         effect = np.zeros(0)
-        if len(mean) > d:  # the first row is the level of tasks
+        if K == 1 and len(mean) > d:  # the first row is the level of tasks
             effect = own[:, 0, 0] - 2.0 * cross[:, 0, 0] + mean[0, 0]
+        if K == 1:
+            shared = np.diag(found.shared())
+        else:
+            shared = np.diag(mean).reshape(K, -1)[:, -d:]
+            if found.kind == "conditional":  # deviations, less their mean over classes
+                between = np.nan_to_num(found.between, posinf=0.0)
+                shared = shared + (1.0 - 1.0 / K) * between / m
         squares = (
-            np.diagonal(own, axis1=1, axis2=2)[:, -d:],
-            np.diag(found.shared()),
+            np.diagonal(own, axis1=1, axis2=2).reshape(m * K, -1)[:, -d:],
+            shared.ravel(),
             found.between,
             effect,
             np.array([found.noise_variance]),
@@ -128,7 +143,7 @@ class Rows(NamedTuple):
 class Inverse(NamedTuple):
     """The Hessian H of a fit, factorised."""
 
-    fit: SquaredFit  # in the selected features
+    fit: SquaredFit | MultinomialFit  # in the selected features
     prior: QuadraticPrior
     selected: Index
     factor: Factor
@@ -138,11 +153,16 @@ class Inverse(NamedTuple):
     common: Any  # (selected,) which effects are common
 
     @classmethod
-    def of(cls, posed: Posed, coef: Array, most: int) -> Self:
-        """Factorise at coefficients (d, m), if blocks hold at most so many numbers."""
+    def of(
+        cls, posed: Posed, coef: Array, most: int, at: FamilyEvaluation | None = None
+    ) -> Self:
+        """Factorise at coefficients (d, m), if blocks hold at most so many numbers.
+
+        More than two classes are evaluated ``at`` the optimum.
+        """
         problem = posed.problem
         fit, prior = problem.fit, problem.prior
-        assert isinstance(fit, SquaredFit)
+        assert isinstance(fit, SquaredFit | MultinomialFit)
         selected = np.flatnonzero(coef.any(axis=1))
         if len(selected) == 0:
             raise ValueError("level needs selected features: this model has none.")
@@ -150,21 +170,31 @@ class Inverse(NamedTuple):
         weights = getattr(problem.penalty, "weights", None)
         rows = np.ones(len(selected)) if weights is None else weights[selected]
         bend = problem.lam * rows / norms
-        m, d = fit.shape[1], len(selected)
-        order = plan_elimination(prior.laplacian)
-        if order is None or order.n_blocks * (d + 1) ** 2 > most:
+        graph = prior.laplacian.part or prior.laplacian  # of one class
+        m, d, K = graph.m, len(selected), prior.laplacian.m // graph.m
+        order = plan_elimination(graph)
+        if order is None or order.n_blocks * (K * (d + 1)) ** 2 > most:
             raise ValueError(
                 f"level needs a factorisation that is too large for {m} tasks and {d} "
                 "selected features; raise lam, or use level=None."
             )
         fit, prior = fit.restrict(selected), prior.restrict(selected)
-        gram, centre, extra = _blocks(fit)
-        k = d + extra
+        if isinstance(fit, SquaredFit):
+            gram, centre, extra = _blocks(fit)
+        else:
+            assert at is not None
+            gram, centre, extra = _class_blocks(fit, at)
+        k = K * (d + extra)
         pivots = np.zeros((order.graph.n_nodes, k, k))
         pivots[:m] = gram
-        pivots[:m, extra:, extra:] += prior.relation.toarray() + np.diag(bend)
+        inner = np.zeros((d + extra, d + extra))
+        inner[extra:, extra:] = prior.relation.toarray() + np.diag(bend)
+        pivots[:m] += np.kron(np.eye(K), inner)
         scale = np.maximum(np.einsum("ijj->j", pivots[:m]) / m, 1e-300)
         pivots[:, range(k), range(k)] += RIDGE * scale
+        scale = scale.reshape(K, -1).sum(axis=0) / K
+        if K > 1:  # means over classes, of which the data know nothing, are held
+            pivots[:m] += np.kron(np.full((K, K), 1.0 / K), np.diag(scale))
         ties = np.ones(d) if prior.tie_weights is None else prior.tie_weights
         tie = prior.epsilon * ties
         common = np.zeros(d, dtype=bool)
@@ -178,6 +208,8 @@ class Inverse(NamedTuple):
             tie = np.diag(np.concatenate([[0.0], tie]))
             if fit.intercept_graph is not None:
                 tie += fit.intercepts.tie_strength * np.outer(t, t)
+        if K > 1:
+            tie = np.array(np.kron(np.eye(K), tie if extra else np.diag(tie)), float)
         factor = order.factorise(pivots, tie, overwrite=True)
         n_nodes = order.graph.n_nodes
         return cls(fit, prior, selected, factor, n_nodes, gram, ties, common)
@@ -194,13 +226,15 @@ def covariances(
     *,
     most: int = MOST_NUMBERS,
     rows: Rows | None = None,
+    at: FamilyEvaluation | None = None,
 ) -> Covariances:
     """Covariances at coefficients (d, m), with sums of squared errors (m,) of tasks.
 
     ``most`` bounds the numbers in blocks of the factorisation. ``rows`` are given where
-    weights of the problem are those of a quadratic model.
+    weights of the problem are those of a quadratic model. More than two classes are
+    evaluated ``at`` the optimum.
     """
-    found = Inverse.of(posed, coef, most)
+    found = Inverse.of(posed, coef, most, at)
     prior, gram, factor = found.prior, found.gram, found.factor
     m, k, d = len(gram), gram.shape[1], len(found.selected)
     is_penalised, degrees, blocks = posed.problem.lam > 0, np.full(m, np.nan), gram
@@ -209,6 +243,7 @@ def covariances(
         blocks = found.blocks()
         degrees = np.einsum("ijk,ikj->i", gram, blocks)
     if known is None:
+        assert isinstance(found.fit, SquaredFit)
         n_rows = float(found.fit.moments.weight.sum()) / posed.model.weight_unit
         if rows is not None:
             n_rows = rows.number
@@ -233,15 +268,20 @@ def covariances(
         rhs[:m] = np.eye(k) / m
         cross = noise * factor.solve(rhs)[:m]
         mean = cross.mean(axis=0)
+    graph = prior.laplacian.part or prior.laplacian
+    K = prior.laplacian.m // graph.m
+    if K > 1:
+        apart = np.kron(np.eye(K) - 1.0 / K, np.eye(k // K))
+        own, cross, mean = (apart @ part @ apart for part in (own, cross, mean))
     between = np.full(d, np.nan)
-    if prior.laplacian.one_group and prior.epsilon > 0:
+    if graph.one_group and prior.epsilon > 0:
         # σ² / t_j also where intercepts are tied at zero features: the matrix ``tie``
         # is about the means of the features, and has more on its diagonal.
         with np.errstate(divide="ignore"):
-            between = noise / (prior.laplacian.one_group * prior.epsilon * found.ties)
+            between = noise / (graph.one_group * prior.epsilon * found.ties)
         between[found.common] = 0.0
     parts = found.selected, own, cross, mean, between, noise, degrees
-    return Covariances(kind, *parts)
+    return Covariances(kind, *parts, classes=K)
 
 
 def prediction_variances(posed: Posed, coef: Array) -> Array:
@@ -267,6 +307,7 @@ def prediction_variances(posed: Posed, coef: Array) -> Array:
         found = Inverse.of(posed, coef, MOST_NUMBERS)
     except (ValueError, np.linalg.LinAlgError, MemoryError):  # on disk, or too large
         return np.zeros(m)
+    assert isinstance(found.fit, SquaredFit)
     moments, unit = found.fit.moments, posed.model.weight_unit
     weight = moments.weight
     share = weight / weight.sum()
@@ -344,19 +385,37 @@ def family_covariances(posed: Posed, solution: Solution) -> Covariances:
     fit = problem.fit
     assert isinstance(fit, FamilyFit)
     assert isinstance(at, FamilyEvaluation)
-    model = replace(problem, fit=fit.quadratic_model(at), memo={})
-    unit, weight = posed.model.weight_unit, fit.data.weight
+    model, unit, weight = problem, posed.model.weight_unit, fit.data.weight
+    if not isinstance(fit, MultinomialFit):
+        model = replace(problem, fit=fit.quadratic_model(at), memo={})
     squares = fit.data.task_sums(weight * at.slopes**2) / unit
     noise = 1.0 if fit.family.noise_is_known else None
     if fit.family.may_scatter and posed.estimate is not None:
         noise = (posed.estimate.noise_variance or unit) / unit
     rows = Rows(float(np.count_nonzero(weight)), noise)
     used = posed._replace(problem=model)
-    found = covariances(used, solution.coef[selected], squares, rows=rows)
+    found = covariances(used, solution.coef[selected], squares, rows=rows, at=at)
     variances = "own", "cross", "mean", "between"
     # Weights of rows are relative.
     parts = {name: unit * found._asdict()[name] for name in variances}
     return found._replace(selected=selected, **parts)
+
+
+def _class_blocks(
+    fit: MultinomialFit, at: FamilyEvaluation
+) -> tuple[Array, Array, int]:
+    """The same for classes, with Hessians (m, K k, K k) of the loss."""
+    data, m = fit.data, len(fit.data.starts) - 1
+    X = data.X.toarray() if issparse(data.X) else data.X
+    centre = np.zeros(X.shape[1])
+    if fit.intercepts.are_free:  # whose rows are about a point in each task
+        X = X + np.repeat(fit.shift[:m], np.diff(data.starts), axis=0)
+    if not fit.intercepts.are_fixed:
+        centre = data.weight[:, 0] @ X / data.weight[:, 0].sum()
+    shifted = replace(fit, data=data.with_matrix(X - centre))
+    every, none = np.arange(len(centre)), np.arange(0)
+    gram, _, _ = shifted.hessian_blocks(at, every, none)
+    return gram, centre, int(not fit.intercepts.are_fixed)
 
 
 def _blocks(fit: SquaredFit) -> tuple[Array, Array, int]:

@@ -469,3 +469,34 @@ def test_intervals_can_be_asked_for_new_tasks(exams, tmp_path):
     ).fit(frame.drop(columns=TARGETS), frame["score"])
     X = frame.drop(columns=TARGETS).assign(school="new")
     np.testing.assert_allclose(model.predict_interval(X), expected.predict_interval(X))
+
+
+@pytest.mark.parametrize("kind", ["tabular", "linear"])
+def test_effects_on_several_classes_are_shown_by_class(tmp_path, kind):
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame(rng.normal(size=(150, 2)), columns=["cost", "time"])
+    eta = np.outer(table.cost, [2.0, -1.0, -1.0]) + rng.gumbel(size=(150, 3))
+    table["mode"] = np.array(["car", "bus", "train"])[eta.argmax(axis=1)]
+    table["place"] = rng.choice(["north", "south"], 150)
+    table.to_csv(tmp_path / "modes.csv", index=False)
+    words = ["fit", tmp_path / "modes.csv", "--task", "place", "--target", "mode"]
+    words += ["--classify", "--model", kind, "--folds", "2", "--out", tmp_path / "m"]
+    words += ["--trees", "none"] if kind == "tabular" else []
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("150 rows, 2 tasks, 2 ")
+    [line] = [one for one in result.stdout.splitlines() if one.startswith("  cost")]
+    told = [one.split() for one in line.split(maxsplit=1)[1].split(", ")]
+    assert told[0][0] == "car"
+    values = np.array([float(value) for _, value in told])
+    assert np.all(np.diff(np.abs(values)) <= 0)
+    model = load(tmp_path / "m")
+    linear = model[-1] if kind == "tabular" else model
+    means = linear.coef_[..., linear.design_.names.index("cost")].mean(axis=0)
+    means = means * linear.feature_scale_[linear.design_.names.index("cost")]
+    known = dict(zip(linear.classes_.tolist(), means, strict=True))
+    for name, value in told:
+        assert float(value) == pytest.approx(known[name], rel=5e-3)
+    told = json.loads(run(*words, "--json").stdout)
+    assert told["classes"] == linear.classes_.tolist()
+    assert next(iter(told["strongest"][0]["by_class"])) == "car"

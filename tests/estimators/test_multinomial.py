@@ -13,6 +13,7 @@ from priormtl import (
     load,
     report,
     save,
+    tabular_model,
 )
 from priormtl.plotting import plot_prior
 
@@ -137,3 +138,67 @@ def test_pairs_of_classes_stay_binary():
 def test_what_is_not_offered(settings, match):
     with pytest.raises(ValueError, match=match):
         fit(**settings)
+
+
+def test_summaries_count_rows_once_and_show_features_by_class():
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(task=TASK)
+    prior = FeaturePrior.nonnegative(["b"])
+    model = MultiTaskClassifier(2.0, feature_prior=prior, task="task")
+    summary = model.fit(frame, NAMES).summary()
+    assert (summary.weight, summary.n_tasks) == (150, 2)
+    assert summary.classes == ("setosa", "versicolor", "virginica")
+    text = str(summary)
+    assert text.startswith("MultiTaskClassifier: 150 rows, 2 tasks, 3 classes, 4 feat")
+    assert "multinomial" in text
+    at_bound = np.count_nonzero(model.coef_[..., 1] == 0)
+    assert f"at its bound in {at_bound} of 2 tasks × 3 classes" in text
+    # Means over tasks, largest first.
+    means = model.coef_[..., 2].mean(axis=0)
+    found = summary.class_means("c")
+    assert list(found) == [model.classes_[k] for k in np.argsort(-np.abs(means))]
+    np.testing.assert_allclose([found[one] for one in model.classes_], means)
+    first, value = next(iter(found.items()))
+    assert f"{first} {value:.3g}".replace("-", "−") in text
+    table = summary.to_frame("features").set_index("name")
+    assert "mean" not in table.columns
+    np.testing.assert_allclose(table.loc["c", "mean: virginica"], means[2])
+
+
+def test_reports_count_rows_once_and_show_features_by_class():
+    frame = pd.DataFrame(X, columns=list("abcd")).assign(task=TASK)
+    model = MultiTaskClassifier(2.0, task="task").fit(frame, NAMES)
+    content = report(model, frame, NAMES).content
+    assert "2 tasks" in content.title
+    facts = dict(content.facts)
+    assert facts["Rows"] == facts["Rows scored"] == "150"
+    assert (facts["Tasks"], facts["Classes"]) == ("2", "3")
+    assert facts["Loss"] == "multinomial"
+    [answer] = [one for one in content.findings if one.key == "features"]
+    name, means = answer.numbers["top"].split(", ")[0], model.summary().class_means
+    first, value = next(iter(means(name).items()))
+    shown = f"{first} {value:.3g}".replace("-", "−")
+    assert f"Its means over tasks: {shown}" in answer.sentence
+    [table] = [one for one in content.tables if one.name == "features"]
+    columns = {one.label: one.values for one in table.columns}
+    row = columns["Feature"].index(name)
+    assert columns[f"Mean: {first}"][row] == pytest.approx(value)
+    assert not {"Mean", "Same sign"} & {*columns}
+
+
+def test_reports_show_curves_by_class():
+    rng = np.random.default_rng(0)
+    x, labels = rng.uniform(-3, 3, size=300), np.array(["low", "high", "middle"])
+    eta = np.column_stack([-x, x, 2.0 - x**2]) + rng.gumbel(size=(300, 3))
+    frame = pd.DataFrame({"x": x, "task": np.arange(300) % 2})
+    model = tabular_model("classifier", task="task", trees="none", cv=2)
+    model.fit(frame, labels[eta.argmax(axis=1)])
+    content = report(model).content
+    [table] = [one for one in content.tables if one.name == "curves"]
+    columns = {one.name: one.values for one in table.columns}
+    names, value = np.array(columns["column"]), columns["value"]
+    found = {one: columns["effect"][names == f"x: {one}"] for one in labels}
+    np.testing.assert_allclose(sum(found.values()), 0.0, atol=1e-6)
+    grid = value[names == "x: low"]
+    assert np.corrcoef(found["high"], grid)[0, 1] > 0.7
+    assert np.corrcoef(found["low"], grid)[0, 1] < -0.7
+    assert np.corrcoef(found["middle"], grid**2)[0, 1] < -0.7

@@ -25,6 +25,7 @@ from priormtl.audits.relations import (
     estimate_coefficients,
     feature_tests,
     relation_tests,
+    smallest,
     verdicts,
 )
 from priormtl.audits.results import PriorAudit, RelationAudit
@@ -115,6 +116,12 @@ def audit_prior(
     likelihoods with and without the variances in question, with tasks weighted by
     their noise. A straight line does not contradict that an effect is smooth.
 
+    With more than two classes, each class is compared with the most frequent one on
+    the rows of both, whose log-odds are the difference of their scores. The smallest
+    p-value counts, multiplied by the number of pairs (Bonferroni), with its statistic.
+    Signs cannot be judged: they hold for effects of each class, and a number that is
+    added to the effects of all classes changes no probability.
+
     With ``outlier_tasks``, the audit refers to the shared component of the
     coefficients, to which the priors apply. Fits without the prior use the outlier
     strength of the model. Outlier tasks are excluded from the tests of relations.
@@ -190,13 +197,15 @@ def audit_prior(
     with show_progress(None, None, "audit of the prior", total, "fits") as advance:
         without = fitted.solve(theta=0.0, epsilon=prior.epsilon)
         advance()
+        pairs = list[tuple[FittedProblem, Solution]]()  # of more than two classes
+        if fitted.has_several_classes:
+            for one in fitted.class_pairs():
+                pairs.append((one, one.solve(theta=0.0, epsilon=prior.epsilon)))
         relations: list[RelationAudit] = []
         if has_statements:
-            free = _without_statements(fitted, without)
-            relations += _audit_statements(fitted, judge_statements(fitted, free))
+            relations += _audit_statements(fitted, _judge(fitted, without, pairs))
         if prior.D.nnz:
-            weighted = _leave_out_outliers(fitted, without)
-            relations += _audit_relations(fitted, weighted, without.coef)
+            relations += _audit_relations(fitted, without, pairs)
         advance()
         if untried:
             helped = benefit_of_search(summarize_search(model.fitted_.search))
@@ -235,6 +244,17 @@ def _without_statements(fitted: FittedProblem, without: Solution) -> Array:
     return fitted.plain._solver().solve(problem, without.coef).coef
 
 
+def _judge(
+    fitted: FittedProblem,
+    without: Solution,
+    pairs: Sequence[tuple[FittedProblem, Solution]],
+) -> list[Judgement]:
+    """Tests of statements; of several classes those of pairs, together."""
+    found = judge_statements(fitted, _without_statements(fitted, without))
+    tests = [judge_statements(p, _without_statements(p, start)) for p, start in pairs]
+    return found + [smallest(tests) for tests in zip(*tests, strict=True)]
+
+
 def _audit_statements(
     fitted: FittedProblem, tests: Sequence[Judgement]
 ) -> list[RelationAudit]:
@@ -248,14 +268,23 @@ def _audit_statements(
     known = [StatementTest(*test[-2:]) for test in tests]
     words = verdicts([UNKNOWN if c else k for c, k in zip(curved, known, strict=True)])
     after = np.zeros(len(tests))
+    said = [one.relation for one in tests]
     for k, test in enumerate(tests):
+        if curved[k]:
+            enough = (
+                "a straight line is enough" if test.p_value > 0.05 else "it is curved"
+            )
+            said[k] += f" ({enough})"
         if curved[k] and not np.isnan(test.p_value):
             words[k] = "agrees"
         if signs is not None and test.sign.startswith("non"):
             after[k] = np.mean(fitted.coef[names.index(test.feature)] == 0)
     return _assemble(
         "statement",
-        [Statement(one.relation, one.feature, None, one.sign, 1.0) for one in tests],
+        [
+            Statement(text, one.feature, None, one.sign, 1.0)
+            for text, one in zip(said, tests, strict=True)
+        ],
         before=np.array([test.before for test in tests]),
         after=after,
         costs=np.zeros(len(tests)),
@@ -293,9 +322,12 @@ def _leave_out_outliers(fitted: FittedProblem, without: Solution) -> _Weighted:
 
 
 def _audit_relations(
-    fitted: FittedProblem, weighted: _Weighted, before: Array
+    fitted: FittedProblem,
+    without: Solution,
+    pairs: Sequence[tuple[FittedProblem, Solution]],
 ) -> list[RelationAudit]:
-    """Rows of D, most disagreeing first; ``before`` is P without them."""
+    """Rows of D, most disagreeing first; ``without`` is a fit without them."""
+    before = without.coef
     prior, known = fitted.problem.prior, fitted.setup.feature_prior
     assert known is not None
     d, moments = prior.D.shape[1], fitted.setup.moments
@@ -304,6 +336,14 @@ def _audit_relations(
     scaled = None
     if targets is not None and prior.target is not None:
         scaled = targets._replace(values=prior.target)
+    if pairs:  # known values cancel in differences of classes
+        each = [
+            _test_relations(_leave_out_outliers(p, start), start.coef, 0.0)
+            for p, start in pairs
+        ]
+        tests = [smallest(tests) for tests in zip(*each, strict=True)]
+    else:
+        tests = _test_relations(_leave_out_outliers(fitted, without), before, C)
     largest = float(np.linalg.norm(fitted.coef, axis=1).max(initial=0.0))
     return _assemble(
         "feature",
@@ -311,7 +351,7 @@ def _audit_relations(
         before=np.minimum(measure_violations(prior.D, before, scaled, largest), 1.0),
         after=measure_violations(prior.D, fitted.coef, scaled, largest),
         costs=0.5 * prior.theta * np.sum((prior.D @ fitted.coef - C) ** 2, axis=1),
-        tests=_test_relations(weighted, before, C),
+        tests=tests,
     )
 
 

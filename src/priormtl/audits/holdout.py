@@ -16,9 +16,9 @@ from sklearn.base import BaseEstimator
 from priormtl import selection
 from priormtl._arrays import Array, Index
 from priormtl.audits.results import PriorBenefit
-from priormtl.data import Table
+from priormtl.data import StackedRows, Table, TaskData
 from priormtl.estimators import SearchSummary, make_splits
-from priormtl.losses import Family
+from priormtl.losses import ClassRows, Family
 from priormtl.metrics import LEVEL, Interval, corrected_interval
 
 PRIORS = {"theta": "feature prior", "epsilon": "task prior"}  # by their strengths
@@ -122,7 +122,13 @@ def hold_out(
             selection.take_training(table, split, k),
             selection.take_test(table, split, k),
         )
-        rows, places = test.to_tasks(), selection.task_places(test.tasks, table.tasks)
+        rows: TaskData = test.to_tasks()
+        places = selection.task_places(test.tasks, table.tasks)
+        ratios.append(rows.task_weight.sum() / train.task_weight.sum())
+        if family is not None and (K := family.scores_per_row) > 1:
+            assert isinstance(rows, StackedRows)
+            firsts = len(table.tasks) * np.arange(K)[:, np.newaxis]
+            rows, places = ClassRows.of(rows, K), (firsts + places).ravel()
         setup = plain._model().pose(train)
         for which, theta in enumerate((plain.theta, 0.0)):
             problem = setup.problem.with_strengths(lam=1.0, theta=theta)
@@ -139,7 +145,6 @@ def hold_out(
                     losses = family.scoring[1] * family.loss(scores, rows.y)
                 errors[which, k, place] = np.average(losses, weights=rows.weight)
             advance()
-        ratios.append(rows.task_weight.sum() / train.task_weight.sum())
     return Holdout(
         metric_of(family),
         lams,

@@ -13,8 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from priormtl import estimators
 from priormtl._arrays import Array, Index
-from priormtl.data import Table, TaskData, TaskStatistics, pooled_scale
+from priormtl.data import StackedRows, Table, TaskData, TaskStatistics, pooled_scale
 from priormtl.model import Posed
+from priormtl.priors import FeaturePrior, Signs
 from priormtl.problem import Problem
 from priormtl.selection import pose_outliers
 from priormtl.solvers import Solution
@@ -30,7 +31,7 @@ class FittedProblem:
     data: TaskData | TaskStatistics
     setup: Posed  # without task-specific components
     problem: Problem  # what was minimised
-    coef: Array  # P (d, m) in the units of the problem, shared components
+    coef: Array  # P (d, m), or (d, K m), in the units of the problem, shared part
 
     @property
     def feature_scale(self) -> Array:
@@ -47,6 +48,48 @@ class FittedProblem:
             solution, self.setup._replace(problem=problem), solver
         )
         return solution
+
+    @property
+    def has_several_classes(self) -> bool:
+        """Whether there are more than two classes: P has columns class after class."""
+        return self.setup.model.n_classes > 2
+
+    def class_pairs(self) -> "list[FittedProblem]":
+        """Every other class beside the most frequent one, as problems of two classes.
+
+        Among the rows of two classes, log-odds are the difference of their scores (Begg
+        and Gray 1984). What holds for each class holds for differences, in which known
+        values cancel; signs do not hold for them.
+        """
+        data, model, found = self.data, self.setup.model, list[FittedProblem]()
+        assert isinstance(data, StackedRows)
+        sums = np.bincount(data.y.astype(np.intp), data.weight, model.n_classes)
+        most = int(np.argmax(sums))
+        prior, known = self.setup.feature_prior, None
+        if prior is not None:
+            known = FeaturePrior(
+                tuple(one for one in prior.parts if not isinstance(one, Signs))
+            )
+        binary = replace(model, n_classes=2, feature_prior=known)
+        for k in np.delete(np.arange(model.n_classes), most):
+            kept = (data.y == k) | (data.y == most)
+            # One faint row keeps the place of a task that has neither class.
+            absent = np.flatnonzero(data.task_sums(kept * data.weight) == 0)
+            first, weight = data.starts[absent], data.weight.copy()
+            weight[first], kept[first] = 1e-9 * data.weight.mean(), True
+            counts = data.task_sums(kept.astype(np.intp))
+            rows = replace(
+                data,
+                X=data.X[np.flatnonzero(kept)],
+                y=np.where(data.y[kept] == k, 1.0, -1.0),
+                weight=weight[kept],
+                offset=None if data.offset is None else data.offset[kept],
+                starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.intp),
+            )
+            setup = binary.pose(rows)
+            coef = np.zeros(setup.problem.shape)
+            found.append(FittedProblem(self.plain, rows, setup, setup.problem, coef))
+        return found
 
     def without_tasks(self, tasks: Index) -> Problem:
         """Problem without task-specific components, these tasks downweighted."""
@@ -121,6 +164,8 @@ def read_problem(model: BaseEstimator, table: Table | None) -> FittedProblem:
             f"CV variants: got {type(model).__name__}."
         )
     check_is_fitted(model)
+    if isinstance(model, estimators.ClassificationTasks):
+        plain._set_classes(model._classes)
     if model.fitted_.outliers is not None:
         plain.outlier_tasks = True
         plain.outlier_strength = estimators.own_strength(model)
@@ -142,5 +187,7 @@ def read_problem(model: BaseEstimator, table: Table | None) -> FittedProblem:
     problem = setup.problem
     if plain.outlier_tasks:
         problem = pose_outliers(problem, plain.outlier_strength)
-    coef = np.ascontiguousarray((model.fitted_.shared_coef * setup.scale).T)
+    # Columns are tasks, class after class.
+    coef = (model.fitted_.shared_coef * setup.scale).T.reshape(problem.shape)
+    coef = np.ascontiguousarray(coef)
     return FittedProblem(plain, data, setup, problem, coef)

@@ -36,7 +36,7 @@ relations follow Benjamini and Hochberg (1995).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -46,6 +46,7 @@ from scipy.special import fdtrc, gammaincc, ndtri, stdtr
 
 from priormtl._arrays import Array, Index
 from priormtl._lazy import cached_property
+from priormtl.audits.statements import Judgement
 from priormtl.priors.graphs import Laplacian
 from priormtl.problem import Point, Problem
 from priormtl.selection.outlier_test import Tasks
@@ -60,6 +61,16 @@ class StatementTest(NamedTuple):
 
 
 UNKNOWN = StatementTest(float("nan"), float("nan"))
+T = TypeVar("T", StatementTest, Judgement)
+
+
+def smallest(tests: Sequence[T]) -> T:
+    """Test of several hypotheses together by the smallest p value (Bonferroni)."""
+    known = [one for one in tests if not np.isnan(one.p_value)]
+    if not known:
+        return tests[0]
+    best = min(known, key=lambda one: one.p_value)
+    return best._replace(p_value=min(1.0, len(known) * best.p_value))
 
 
 def verdicts(tests: Sequence[StatementTest]) -> list[str]:

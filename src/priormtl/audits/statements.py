@@ -13,7 +13,7 @@ compared. A variance of zero lies on the boundary, so that the statistic is zero
 of all cases (Self and Liang 1987).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple, Self
 
@@ -46,11 +46,18 @@ class Judgement(NamedTuple):
 
 
 def judge_statements(fitted: FittedProblem, without: Array) -> list[Judgement]:
-    """Test signs, common effects and curves; ``without`` (d, m) is P without them."""
+    """Test signs, common effects and curves; ``without`` (d, m) is P without them.
+
+    Signs in all of several classes cannot be judged: a number that is added to the
+    effects of all classes changes no probability. Other tests are those of pairs.
+    """
     prior = fitted.setup.feature_prior
     if prior is None:
         return []
     problem = fitted.setup.problem
+    if fitted.has_several_classes:
+        names = name_features(fitted.setup.moments.features, len(without))
+        return list(_list_signs(prior, names, without))
     point = problem.at(np.ascontiguousarray(without))
     model = problem.fit.quadratic_model(point.fit)
     if not isinstance(model, SquaredFit):
@@ -76,14 +83,14 @@ def judge_statements(fitted: FittedProblem, without: Array) -> list[Judgement]:
 def _judge_signs(
     model: SquaredFit, prior: FeaturePrior, names: Sequence[str], without: Array
 ) -> list[Judgement]:
-    signs = prior.signs(len(names))
-    if signs is None:
+    found, untested = [], list(_list_signs(prior, names, without))
+    if not untested:
         return []
     gram, cross = _products(model)
     mean, covariance, degrees = _mean_effects(gram, cross, model)
-    found = []
-    for j in np.flatnonzero(signs).tolist():
-        sign = float(signs[j])
+    for one in untested:
+        j = names.index(one.feature)
+        sign = 1.0 if one.sign == "nonnegative" else -1.0
         error = float(np.sqrt(covariance[j, j]))
         z = sign * float(mean[j]) / error if error > 0 else np.nan
         together = float(student.cdf(z, degrees))
@@ -93,13 +100,23 @@ def _judge_signs(
         statistic = float(np.sum(np.minimum(scores, 0.0) ** 2))
         alone = _mixture(statistic, len(scores)) if len(scores) else np.nan
         p = float(np.nanmin([together, alone])) if error > 0 else np.nan
-        outside = float(np.mean(sign * without[j] < 0))
-        words = f"{names[j]} {'≥' if sign > 0 else '≤'} 0"
-        kind = "nonnegative" if sign > 0 else "nonpositive"
         statistic = max(0.0, -z) ** 2 if error > 0 else np.nan
-        tested = statistic, min(1.0, 2.0 * p)
-        found.append(Judgement(words, names[j], kind, outside, *tested))
+        found.append(one._replace(statistic=statistic, p_value=min(1.0, 2.0 * p)))
     return found
+
+
+def _list_signs(
+    prior: FeaturePrior, names: Sequence[str], without: Array
+) -> Iterator[Judgement]:
+    """Signs without a test, and how often coefficients (d, m) are against them."""
+    signs = prior.signs(len(names))
+    if signs is None:
+        return
+    for j in np.flatnonzero(signs).tolist():
+        words = f"{names[j]} {'≥' if signs[j] > 0 else '≤'} 0"
+        kind = "nonnegative" if signs[j] > 0 else "nonpositive"
+        outside = float(np.mean(signs[j] * without[j] < 0))
+        yield Judgement(words, names[j], kind, outside, np.nan, np.nan)
 
 
 def _products(model: SquaredFit) -> tuple[Array, Array]:
@@ -299,7 +316,6 @@ def _judge_curves(variances: Variances, prior: FeaturePrior) -> list[Judgement]:
             varies = bool(np.any(families.deviations[wiggles] != COMMON))
             straight = variances.without(wiggles)
             gain, p = _compare(straight, variances, 1 + varies)
-            words = "a straight line is enough" if p > 0.05 else "it is curved"
-            text = f"{column}: smooth ({words})"
+            text = f"{column}: smooth"
             found.append(Judgement(text, column, "smooth", 0.0, gain, p))
     return found

@@ -337,11 +337,15 @@ def common_facts(summary: "ModelSummary", omitted: Collection[str] = ()) -> Fact
     for one in shown[:MOST_LISTED]:
         # Change of the target by one standard deviation of the feature.
         effects = [one.scale * value for value in (one.mean, one.least, one.most)]
-        strongest.append(
-            {"feature": one.name, **dict(zip(EFFECTS, effects, strict=True))}
-        )
+        found: Facts = dict(zip(EFFECTS, effects, strict=True))
+        if summary.classes:  # whose mean tells nothing
+            means = summary.class_means(one.name).items()
+            del found["mean"]
+            found["by_class"] = {str(label): one.scale * x for label, x in means}
+        strongest.append({"feature": one.name, **found})
     return {
         "tasks": summary.n_tasks,
+        "classes": [str(one) for one in summary.classes],
         "features": summary.n_features,
         "used_features": summary.n_selected,
         "objective": certificate.objective,
@@ -389,7 +393,10 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     if not facts["strongest"]:
         yield f"{used}."
         return
-    yield f"{used}; effects of one standard deviation, mean and range over tasks:"
+    found = (
+        "mean over tasks by class" if facts["classes"] else "mean and range over tasks"
+    )
+    yield f"{used}; effects of one standard deviation, {found}:"
     yield from strongest_lines(facts)
 
 
@@ -414,7 +421,18 @@ def statement_lines(facts: Facts) -> Iterator[str]:
 
 
 def strongest_lines(facts: Facts) -> Iterator[str]:
-    """A line for each of the strongest features: mean and range of its effect."""
+    """A line for each of the strongest features: mean and range of its effect.
+
+    With more than two classes, the mean of each of them, largest first.
+    """
+    if facts["classes"]:
+        most = 4  # classes
+        width = max(len(one["feature"]) for one in facts["strongest"])
+        for one in facts["strongest"]:
+            words = [f"{label} {x:+.3g}" for label, x in one["by_class"].items()]
+            shown = ", ".join(words[:most] + ["…"] * (len(words) > most))
+            yield f"  {one['feature'].ljust(width)}  {shown}"
+        return
     cells = [
         (one["feature"], *(f"{one[name]:+.3g}" for name in EFFECTS))
         for one in facts["strongest"]

@@ -114,7 +114,7 @@ def describe(
     linear = linear_part(model)
     summary = linear.summary()
     # Intervals are those of the whole model, trees included.
-    shown = summarize_fitted(last.fitted_.by_class())
+    shown = summarize_fitted(last.fitted_)
     tuned = linear.fitted_.search is not None  # not where no row can be held out
     structure = dict(linear.structure_) if tuned else {}
     shape = structure.pop("smooth", "varying")  # of all curves
@@ -314,10 +314,8 @@ def to_lines(facts: Facts, reason: str) -> Iterator[str]:
     if facts["strongest"]:
         part = " of the linear part" if facts["trees"] else ""
         scale = ", on the log scale" if loss in log_losses else ""
-        yield (
-            f"Strongest effects{part} (of one standard deviation; mean and range"
-            f"{scale}):"
-        )
+        found = "mean over tasks by class" if facts["classes"] else "mean and range"
+        yield f"Strongest effects{part} (of one standard deviation; {found}{scale}):"
         yield from strongest_lines(facts)
 
 

@@ -354,7 +354,7 @@ class LinearMultiTask(MultiTaskEstimator):
                 within_variance=float(moments.yy.sum() / moments.weight.sum()),
                 find_errors=find_errors,
             )
-        elif family is not None and not has_outliers and fitted.n_classes == 1:
+        elif family is not None and not has_outliers:
             find_errors = partial(quick_errors, fitted, posed, solution)
             fitted = replace(fitted, find_errors=find_errors)
         # Rows of small fits, up to 8 MB, are kept until standard errors are asked for.
@@ -452,8 +452,10 @@ class LinearMultiTask(MultiTaskEstimator):
         of a parametric bootstrap on the statistics, with 200 replicates: how much
         estimates vary with the noise, at the selected features. They do not include
         the bias of shrinkage. With losses other than squared they are those of the
-        quadratic model at the optimum, on the scale of scores. With crossed factors
-        there are intervals of levels, and those of coefficients only at lam = 0 with
+        quadratic model at the optimum, on the scale of scores. With more than two
+        classes, those of ``class_effects`` are of what coefficients have beside their
+        mean over classes, and with signs there are none. With crossed factors there
+        are intervals of levels, and those of coefficients only at lam = 0 with
         ``ties="adaptive"`` and tied intercepts.
         """
         check_is_fitted(self)
@@ -463,7 +465,7 @@ class LinearMultiTask(MultiTaskEstimator):
             fitted = self.fitted_
             has_levels = fitted.crossed is not None or fitted.drift is not None
             errors = self.fitted_.errors if has_levels else self._errors(level)
-        return summarize_fitted(self.fitted_.by_class(), errors, level)
+        return summarize_fitted(self.fitted_, errors, level)
 
     def _errors(self, level: float) -> StandardErrors:
         """Standard errors, from the statistics of the fit or as they were saved."""
@@ -489,8 +491,8 @@ class LinearMultiTask(MultiTaskEstimator):
         if statistics is None or not isinstance(self, RegressorMixin):
             raise ValueError(
                 f"level={level:g} needs a model with selected features that is not too "
-                "large: got more than two classes, or a model without standard errors; "
-                "use level=None."
+                "large, and with more than two classes no signs: got a model without "
+                "standard errors; use level=None."
             )
         if self.fitted_.crossed is not None or self.fitted_.drift is not None:
             raise ValueError(
@@ -748,10 +750,15 @@ def quick_errors(
     known = errors_of(posed, solution.coef)
     if known is not None:
         return known
-    m, k = fitted.shape[0], int(fitted.coef.any(axis=0).sum()) + 1
+    m, K = fitted.shape[0], fitted.n_classes
+    k = int(fitted.coef.any(axis=0).sum()) + K
     if posed.model.penalty != "l21" or m * k**3 > MOST_STEPS:
         return None
     if posed.crossed is not None:  # whose errors go with those of coefficients
+        return None
+    # Signs of all classes decide what is added to all of them, which errors leave out.
+    prior = fitted.feature_prior
+    if K > 1 and prior is not None and prior.signs(fitted.shape[1]) is not None:
         return None
     try:
         with np.errstate(all="ignore"):

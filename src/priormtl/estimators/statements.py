@@ -46,9 +46,12 @@ class StatementSummary:
 
 
 def read_statements(
-    fitted: Fitted, theta: float | None
+    fitted: Fitted, theta: float | None, n_classes: int = 0
 ) -> tuple[StatementSummary, ...]:
-    """Statements of the resolved prior, and what the coefficients made of them."""
+    """Statements of the resolved prior, and what the coefficients made of them.
+
+    If there are more than two classes, "tasks" are those of each class.
+    """
     prior, found = fitted.feature_prior, list[StatementSummary]()
     coef, names = fitted.shared_coef, fitted.names
     design = fitted.design or Design.of_names(names)
@@ -56,7 +59,11 @@ def read_statements(
         if isinstance(part, Near | Rows):
             found += _values(part, coef, names, fitted.labels, theta)
         elif isinstance(part, Signs):
-            found += [_sign(part.sign, names[j], coef[:, j]) for j in part.positions]
+            cells = count_words(len(coef) // max(n_classes, 1), "task")
+            if n_classes:
+                cells += f" × {n_classes} classes"
+            for j in part.positions:
+                found.append(_sign(part.sign, names[j], coef[:, j], cells))
         elif isinstance(part, Common):
             found += _common(part.positions.tolist(), coef, design)
         elif isinstance(part, Ridge):
@@ -91,10 +98,10 @@ def _values(
         yield StatementSummary(said, outcome + strength, line[0], kind, low, high)
 
 
-def _sign(sign: int, name: str, values: Array) -> StatementSummary:
-    m, at_bound = len(values), int(np.count_nonzero(values == 0))
+def _sign(sign: int, name: str, values: Array, cells: str) -> StatementSummary:
+    at_bound = int(np.count_nonzero(values == 0))
     ends = float(values.min()), float(values.max())
-    outcome = f"at its bound in {at_bound} of {count_words(m, 'task')}"
+    outcome = f"at its bound in {at_bound} of {cells}"
     if not at_bound:
         outcome = f"never at its bound, {_range(*ends)}"
     return StatementSummary(

@@ -64,6 +64,18 @@ class FeatureSummary:
 
 
 @dataclass(frozen=True)
+class ClassSummary:
+    """Effect of a selected feature on the score of a class, the mean over tasks."""
+
+    feature: str
+    label: Hashable
+    mean: float
+    error: float  # standard error of the effect that tasks share
+    lower: float
+    upper: float
+
+
+@dataclass(frozen=True)
 class TaskSummary:
     """One task."""
 
@@ -203,6 +215,7 @@ FRAMES = {
     "crossed": CrossedSummary,
     "levels": LevelSummary,
     "horizons": HorizonSummary,
+    "class_effects": ClassSummary,
 }
 
 
@@ -266,6 +279,10 @@ class ModelSummary(Tabled):
     new_task_error: float | None = None  # held-out error for tasks that are not seen
     horizons: tuple[HorizonSummary, ...] = ()  # of later rows, where time was given
     wiggles: frozenset[str] = frozenset()  # features that bend a curve, of no use alone
+    # More than two, which have scores of their own; then there is a task for each class
+    # of each task ("task: class"), and means of features over them tell nothing.
+    classes: tuple[Hashable, ...] = ()
+    class_effects: tuple[ClassSummary, ...] = ()  # of more than two, with a level
     library: Any = field(default=None, compare=False)  # of frames
     level: float | None = None  # of intervals; None: there are none
     errors: str | None = None  # "conditional" or "bootstrap": how they were found
@@ -276,18 +293,38 @@ class ModelSummary(Tabled):
     def _tables(self) -> list[Table]:
         return list(summary_tables(self))
 
+    def class_means(self, feature: str) -> dict[Hashable, float]:
+        """Mean coefficient over tasks of each of more than two classes.
+
+        Parameters
+        ----------
+        feature : str
+            Name of the feature.
+
+        Returns
+        -------
+        dict
+            From classes to means, furthest from zero first.
+        """
+        column = self.coef[:, self.feature_names.index(feature)]
+        means = column.reshape(-1, len(self.classes)).mean(axis=0).tolist()
+        found = zip(self.classes, means, strict=True)
+        return dict(sorted(found, key=lambda one: -abs(one[1])))
+
     def to_frame(self, table: str = "features", library: object = None) -> Any:
         """Return one table as a data frame.
 
         Parameters
         ----------
         table : {"features", "tasks", "strengths", "structures", "statements", \
-"columns", "crossed", "levels", "horizons"}, default="features"
-            Selected features, tasks, strengths with the number of candidates,
-            structures that cross-validation tried, with their best scores, statements
+"columns", "crossed", "levels", "horizons", "class_effects"}, default="features"
+            Selected features (with means for each of more than two classes), tasks,
+            strengths with the number of candidates, structures that
+            cross-validation tried, with their best scores, statements
             of the feature prior, with what they came to, columns of the table, with
             what they became, crossed factors, all levels of these, with their
-            effects, or errors and coverage of later rows.
+            effects, errors and coverage of later rows, or effects on each of more
+            than two classes, with a level.
         library : str, optional
             "pandas", "polars" or "pyarrow". By default the library of the training
             data, or the first of these that is installed.
@@ -295,6 +332,11 @@ class ModelSummary(Tabled):
         rows = vars(self)[check_choice("table", table, tuple(FRAMES))]
         names = [field.name for field in fields(FRAMES[table])]
         columns = {name: [vars(row)[name] for row in rows] for name in names}
+        if table == "features" and self.classes:  # the mean over classes tells nothing
+            means = [self.class_means(one.name) for one in self.features]
+            del columns["mean"]
+            for label in self.classes:
+                columns[f"mean: {label}"] = [one[label] for one in means]
         for name in {"task", "level"} & {*columns}:
             columns[name] = plain_labels(columns[name])
         chosen = library or self.library or find_frame_library(None)
@@ -344,17 +386,27 @@ def read_fitted(model: Any) -> Fitted:
 
 def summarize_model(model: object) -> ModelSummary:
     """Summarise any fitted linear model."""
-    return summarize_fitted(read_fitted(model).by_class())
+    return summarize_fitted(read_fitted(model))
 
 
 def summarize_fitted(
     fitted: Fitted, errors: StandardErrors | None = None, level: float | None = None
 ) -> ModelSummary:
-    """Show what a fit learned, with intervals where there are standard errors."""
+    """Show what a fit learned, with intervals where there are standard errors.
+
+    Each of more than two classes of a task is shown as a task.
+    """
+    classes: tuple[Hashable, ...] = ()
+    if fitted.n_classes > 1 and fitted.classes is not None:
+        classes = tuple(fitted.classes[0].tolist())
+    weight, n_tasks = float(_task_weight(fitted).sum()), fitted.shape[0]
+    fitted = fitted.by_class()
     z = 0.0 if level is None else float(norm.ppf(0.5 + 0.5 * level))
     (m, d), model, outliers = fitted.shape, fitted.model, fitted.outlier_tasks
     crossed, calibration = fitted.crossed, fitted.calibration
-    features, coef_error = _features(fitted, errors, z), None
+    features = _features(fitted, None if classes else errors, z)
+    class_effects = tuple(_class_effects(fitted, errors, features, classes, z))
+    coef_error = None
     if errors is not None:
         coef_error, at = np.full((m, d), np.nan), errors.selected
         coef_error[:, at] = errors.coef / fitted.units[at]
@@ -375,8 +427,8 @@ def summarize_fitted(
         penalty=None if model is None else model.penalty,
         intercepts=None if model is None else INTERCEPTS[model.fit_intercept],
         standardized=False if model is None else model.standardize,
-        weight=float(_task_weight(fitted).sum()),
-        n_tasks=m,
+        weight=weight,
+        n_tasks=n_tasks,
         n_features=d,
         n_selected=len(features),
         named=fitted.design is not None,
@@ -394,7 +446,9 @@ def summarize_fitted(
         coef=fitted.coef,
         own_coef=fitted.outliers and fitted.outliers.own_coef,
         ties=ties,
-        statements=read_statements(fitted, None if model is None else model.theta),
+        statements=read_statements(
+            fitted, None if model is None else model.theta, len(classes)
+        ),
         columns=tuple(_columns(fitted)),
         crossed=_crossed(fitted),
         is_stochastic=crossed is not None and crossed.is_stochastic,
@@ -405,6 +459,8 @@ def summarize_fitted(
         new_task_error=calibration and calibration.new_error,
         horizons=tuple(HorizonSummary(h, e, c, int(n)) for h, e, c, n in horizons),
         wiggles=frozenset(fitted.names[j] for at in curves.values() for j in at),
+        classes=classes,
+        class_effects=class_effects,
         library=fitted.library,
         level=level,
         errors=errors and errors.kind,
@@ -628,6 +684,28 @@ def _features(
     return tuple(found)
 
 
+def _class_effects(
+    fitted: Fitted,
+    errors: StandardErrors | None,
+    features: Sequence[FeatureSummary],
+    classes: tuple[Hashable, ...],
+    z: float,
+) -> Iterator[ClassSummary]:
+    """Effects of features on each of more than two classes, where errors are known."""
+    if errors is None or not classes:
+        return
+    K, (m, d) = len(classes), fitted.shape
+    means = fitted.coef.reshape(m // K, K, d).mean(axis=0)
+    sizes = errors.shared.reshape(K, -1) / fitted.units[errors.selected]
+    for one in features:
+        j = fitted.names.index(one.name)
+        column = int(np.searchsorted(errors.selected, j))
+        for label, row, sd in zip(classes, means, sizes, strict=True):
+            mean, error = float(row[j]), float(sd[column])
+            ends = mean - z * error, mean + z * error
+            yield ClassSummary(one.name, label, mean, error, *ends)
+
+
 def _tasks(
     fitted: Fitted, errors: StandardErrors | None, z: float
 ) -> tuple[TaskSummary, ...]:
@@ -689,6 +767,7 @@ def _task_prior(fitted: Fitted) -> str | None:
 
 MOST_ROWS = 20
 MOST_NAMES = 8
+MOST_CLASSES = 4  # of a feature
 
 LOSSES = {
     "squared": "squared error",
@@ -732,6 +811,18 @@ def summary_tables(summary: "ModelSummary") -> Iterator[Table]:
             ],
         )
     yield _feature_table(summary)
+    if summary.class_effects:
+        yield build_table(
+            f"Effects on classes that tasks share, {level} ({summary.errors})",
+            ("feature", "class", "mean", "error", "lower", "upper"),
+            [
+                (c.feature, str(c.label), c.mean, c.error, c.lower, c.upper)
+                for c in summary.class_effects
+                if c.feature not in summary.wiggles
+            ],
+            most=MOST_ROWS,
+            what="effects",
+        )
     yield _task_table(summary)
     if any(one.error is not None for one in summary.tasks):
         yield build_table(
@@ -785,11 +876,12 @@ def _fit_table(summary: "ModelSummary") -> Table:
     counts = [
         f"{summary.weight:.10g} row{'' if summary.weight == 1 else 's'}",
         count_words(summary.n_tasks, "task"),
+        *([f"{len(summary.classes)} classes"] if summary.classes else []),
         count_words(summary.n_features, "feature"),
     ]
     scale = "their standard deviation" if summary.standardized else "nothing"
     rows = [
-        ("loss", LOSSES[summary.loss]),
+        ("loss", "multinomial" if summary.classes else LOSSES[summary.loss]),
         ("penalty", PENALTIES.get(summary.penalty or "", NOTHING)),
         ("intercepts", INTERCEPT_WORDS.get(summary.intercepts or "", NOTHING)),
         ("features divided by", scale),
@@ -836,7 +928,14 @@ def _feature_table(summary: "ModelSummary") -> Table:
     rows = [(f.name, f.mean, f.least, f.most, f.norm) for f in shown]
     heads = ["feature", "mean", "min", "max", "norm"]
     title = "Selected features, coefficients over tasks"
-    if summary.level is not None and summary.errors is not None:
+    if summary.classes:
+        title = "Selected features, mean coefficients over tasks by class"
+        heads = ["feature", "largest means", "min", "max", "norm"]
+        rows = [
+            (f.name, spell_means(summary.class_means(f.name)), *row[2:])
+            for f, row in zip(shown, rows, strict=True)
+        ]
+    if summary.level is not None and summary.errors and not summary.classes:
         title += f", {100 * summary.level:g} % intervals ({summary.errors})"
         heads[2:2] = ["error", "lower", "upper", "between tasks"]
         rows = [
@@ -847,6 +946,12 @@ def _feature_table(summary: "ModelSummary") -> Table:
     bends = len(summary.features) - len(shown)
     note = f"{bends} features that bend curves are not listed: plot_effect shows these."
     return replace(table, notes=(*table.notes, note)) if bends else table
+
+
+def spell_means(means: Mapping[Hashable, float]) -> str:
+    """Means of the classes with the largest ones, such as "car 2.1, train −1.3"."""
+    shown = [f"{label} {spell_number(x, 3)}" for label, x in means.items()]
+    return ", ".join(shown[:MOST_CLASSES] + ["…"] * (len(shown) > MOST_CLASSES))
 
 
 def _task_table(summary: "ModelSummary") -> Table:

@@ -13,6 +13,7 @@ import numpy as np
 
 from priormtl.audits import PRIORS, PriorAudit, PriorBenefit, benefit_of_search
 from priormtl.estimators import SearchSummary, rank_effects
+from priormtl.estimators.summary import spell_means
 from priormtl.rendering import count_words, join_words
 from priormtl.reports.content import (
     Finding,
@@ -250,7 +251,11 @@ def answer_features(fitted: FittedModel) -> Finding:
     others = f", followed by {join_words(names[1:], top)}" if names[1:] else ""
     sentence = f"“{names[0]}” has the largest coefficients{others}."
     periodic = [j for j, group in fitted.curves.items() if j == group[0]]
-    if len(fitted.tasks) > 1 and order[0] not in periodic:
+    if fitted.summary.classes and order[0] not in periodic:
+        name = fitted.summary.feature_names[order[0]]
+        means = spell_means(fitted.summary.class_means(name))
+        sentence += f" Its means over tasks: {means}."
+    elif len(fitted.tasks) > 1 and order[0] not in periodic:
         agreement = float(sign_agreement(fitted.coef)[order[0]])
         share = "all" if agreement == 1 else percent(agreement)
         sentence += f" “{names[0]}” has the same sign in {share} of its tasks."

@@ -212,7 +212,7 @@ def name_model(fitted: FittedModel) -> str:
 
     Models of tables without names have a title that counts tasks and features.
     """
-    m, design = len(fitted.tasks), fitted.learned.design
+    m, design = fitted.summary.n_tasks, fitted.learned.design
     if design is None or design.target is None:
         d = len(fitted.shown)
         return f"What {count_words(m, 'task')} share in {count_words(d, 'feature')}"
@@ -235,8 +235,6 @@ def list_facts(
 ) -> tuple[tuple[str, str], ...]:
     """Settings of the model, and which data were scored: labels and texts."""
     summary, learned, design = fitted.summary, fitted.learned, fitted.learned.design
-    # Models of several classes show each class of a task as a task.
-    K = fitted.n_classes if fitted.n_classes > 2 else 1
     bent = sum(fitted.parts[1, j] > 0 for j in fitted.curves)
     curves = f", {bent:,} with curves" if bent else ""
     chosen = "" if summary.search is None else " (chosen)"
@@ -250,9 +248,9 @@ def list_facts(
         "Model": summary.model,
         "Target": None if design is None else design.target,
         "Fitted to": learned.data_name,
-        "Rows": f"{summary.weight / K:,.10g}" if np.isfinite(summary.weight) else None,
-        "Tasks": f"{summary.n_tasks // K:,}",
-        "Classes": f"{K}" if K > 1 else None,
+        "Rows": f"{summary.weight:,.10g}" if np.isfinite(summary.weight) else None,
+        "Tasks": f"{summary.n_tasks:,}",
+        "Classes": f"{len(summary.classes)}" if summary.classes else None,
         "Features": f"{len(fitted.shown):,}{curves}",
     }
     facts |= {one.name: spell(one.value) + chosen for one in summary.strengths}
@@ -265,7 +263,7 @@ def list_facts(
     facts["Task coupling"] = TIES.get(summary.ties or "")
     facts["Intercepts"] = INTERCEPT_WORDS.get(summary.intercepts or "")
     if fitted.is_classifier and learned.model is not None:
-        facts["Loss"] = summary.loss
+        facts["Loss"] = "multinomial" if summary.classes else summary.loss
     if share is not None:
         words = f"{share:.0%} of predictions, beside the linear model"
         facts["Boosted trees"] = words if share else "none"

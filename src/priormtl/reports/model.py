@@ -252,7 +252,7 @@ class Scores:
 
     metric: str  # "R²" or "AUC"
     where: str
-    rows: Array  # (m,)
+    rows: Array  # (m,) once for each class that has scores of its own
     by_task: Array  # (m,)
     overall: float  # R² over all rows, mean AUC of tasks; NaN where unknown
     second_metric: str = ""
@@ -261,11 +261,12 @@ class Scores:
     pooled: float | None = None  # AUC over the rows of all tasks together
     within: float | None = None  # R² about the means of tasks, over all tasks
     new_rows: float = 0.0  # of tasks that the fit has not seen
+    classes: int = 1  # with scores of their own
 
     @property
     def n_rows(self) -> float:
         """Rows that were scored."""
-        return float(self.rows.sum()) + self.new_rows
+        return float(self.rows.sum()) / self.classes + self.new_rows
 
 
 def score_training(fitted: FittedModel) -> Scores | None:
@@ -343,7 +344,7 @@ def score_rows(fitted: FittedModel, X: object, y: object, task: object) -> Score
     found = Scores("AUC", GIVEN_ROWS, rows, areas, mean, "Accuracy", shares)
     if K > 2:
         reliability = Reliability.of_scores(raw, classes.astype(np.float64))
-        return replace(found, reliability=reliability, new_rows=new_rows / K)
+        return replace(found, reliability=reliability, new_rows=new_rows / K, classes=K)
     [pooled] = task_aucs(scores, positive, np.zeros_like(code), weight, 1)
     logistic = fitted.learned.loss == "logistic"
     return replace(

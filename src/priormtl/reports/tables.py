@@ -40,7 +40,14 @@ def feature_table(fitted: FittedModel) -> Table:
         )
     # Sums of huge numbers would overflow.
     mean = np.sum(coef / len(coef), axis=0)
-    numbers += [("norm", "Norm", fitted.norms), ("mean", "Mean", mean)]
+    numbers.append(("norm", "Norm", fitted.norms))
+    K = len(summary.classes)
+    for k, one in enumerate(summary.classes):  # the mean of all of which tells nothing
+        own = coef[k::K]
+        by_class = np.sum(own / len(own), axis=0)
+        numbers.append((f"class_{k}", f"Mean: {spell_label(one)}", by_class))
+    if not K:
+        numbers.append(("mean", "Mean", mean))
     known = {one.name: one for one in summary.features if one.error is not None}
     if known:
         ends = np.full((3, len(fitted.features)), np.nan)
@@ -54,9 +61,11 @@ def feature_table(fitted: FittedModel) -> Table:
     numbers += [
         ("min", "Min", coef.min(axis=0)),
         ("max", "Max", coef.max(axis=0)),
-        ("same_sign", "Same sign", sign_agreement(coef)),
-        ("tasks", "Tasks", np.count_nonzero(coef, axis=0).astype(np.float64)),
     ]
+    if not K:
+        used = np.count_nonzero(coef, axis=0).astype(np.float64)
+        numbers.append(("same_sign", "Same sign", sign_agreement(coef)))
+        numbers.append(("tasks", "Tasks", used))
     if fitted.scale is not None:
         numbers.append(("unit", "Deviation", fitted.scale))
     if summary.errors is not None and summary.level is not None:
@@ -132,14 +141,23 @@ def curve_table(fitted: FittedModel) -> Table | None:
     if not fitted.effects:
         return None
     names, words, rows = list[str](), list[str](), list[Array]()
+    classes = fitted.summary.classes
     for effect in fitted.effects:
-        error, mean = effect.errors.of(None), effect.lines.mean(axis=1)
-        error = np.full(len(mean), np.nan) if error is None else error
-        ends = effect.lines.min(axis=1), effect.lines.max(axis=1)
-        parts = effect.grid, mean, mean - 2.0 * error, mean + 2.0 * error, *ends
-        rows.append(np.column_stack(parts))
-        names += [spell_label(effect.column)] * len(mean)
-        words += spell_grid(effect)
+        column = spell_label(effect.column)
+        known = {column: effect.lines}
+        if classes:  # the mean of all of which tells nothing
+            known = {
+                f"{column}: {spell_label(one)}": effect.lines[:, k :: len(classes)]
+                for k, one in enumerate(classes)
+            }
+        for name, lines in known.items():
+            error, mean = effect.errors.of(None), lines.mean(axis=1)
+            error = np.full(len(mean), np.nan) if error is None else error
+            ends = lines.min(axis=1), lines.max(axis=1)
+            parts = effect.grid, mean, mean - 2.0 * error, mean + 2.0 * error, *ends
+            rows.append(np.column_stack(parts))
+            names += [name] * len(mean)
+            words += spell_grid(effect)
     texts = (
         Column("column", "Column", tuple(names)),
         Column("words", "Value", (*words,)),

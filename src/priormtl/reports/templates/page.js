@@ -1,21 +1,23 @@
 // Sections in their order; each is opened only where there is something to show.
 
-// Least to largest coefficient as a line, the mean as a dot; per standard deviation,
+// Least to largest coefficient as a line, the mean as a dot, or that of each class; per standard deviation,
 // by which features are ranked, where that is known.
 function rangePicture(table) {
   const units = featureUnits();
   const scaled = (values) => Array.from(values, (value, row) => (units ? value * units[row] : value));
-  const [low, high, mean] = ["min", "max", "mean"].map((name) => scaled(table.column(name).values));
+  const [low, high] = ["min", "max"].map((name) => scaled(table.column(name).values));
+  const means = table.columns.filter((one) => one.name === "mean" || one.name.startsWith("class_"));
+  const dots = means.map((one) => scaled(one.values));
   let limit = 0;
   for (let row = 0; row < table.size; row += 1) limit = Math.max(limit, Math.abs(low[row]), Math.abs(high[row]));
   const place = (value) => 100 + (limit ? (92 * value) / limit : 0);
   return (row) =>
     draw(
       "svg",
-      { class: "bar", viewBox: "0 0 200 20", role: "img", "aria-label": `from ${spell(low[row])} to ${spell(high[row])}, mean ${spell(mean[row])}` },
+      { class: "bar", viewBox: "0 0 200 20", role: "img", "aria-label": `from ${spell(low[row])} to ${spell(high[row])}, mean ${dots.map((mean) => spell(mean[row])).join(", ")}` },
       draw("line", { class: "zero", x1: 100, x2: 100, y1: 1, y2: 19 }),
       draw("line", { class: "range", x1: place(low[row]), x2: place(high[row]), y1: 10, y2: 10 }),
-      draw("circle", { class: mean[row] < 0 ? "down" : "up", cx: place(mean[row]), cy: 10, r: 5 }),
+      ...dots.map((mean) => draw("circle", { class: mean[row] < 0 ? "down" : "up", cx: place(mean[row]), cy: 10, r: 5 })),
     );
 }
 
