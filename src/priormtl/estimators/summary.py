@@ -767,7 +767,6 @@ def _task_prior(fitted: Fitted) -> str | None:
 
 MOST_ROWS = 20
 MOST_NAMES = 8
-MOST_CLASSES = 4  # of a feature
 
 LOSSES = {
     "squared": "squared error",
@@ -951,7 +950,8 @@ def _feature_table(summary: "ModelSummary") -> Table:
 def spell_means(means: Mapping[Hashable, float]) -> str:
     """Means of the classes with the largest ones, such as "car 2.1, train −1.3"."""
     shown = [f"{label} {spell_number(x, 3)}" for label, x in means.items()]
-    return ", ".join(shown[:MOST_CLASSES] + ["…"] * (len(shown) > MOST_CLASSES))
+    most = 4  # classes of a feature
+    return ", ".join(shown[:most] + ["…"] * (len(shown) > most))
 
 
 def _task_table(summary: "ModelSummary") -> Table:
