@@ -93,7 +93,7 @@ def describe() -> str:
         f"[{_range(shares)}](docs/benchmarks/intervals.md) |\n"
         f"| [later rows]({page}), with `time=` | {_spread(later)} | "
         f"{covered['later']} |\n"
-        f"| [new tasks]({page}), `cv=TaskGroupKFold(5)` | {_spread(tasks)} | "
+        f'| [new tasks]({page}), `calibrate="tasks"` | {_spread(tasks)} | '
         f"{covered['tasks']} |\n\n"
         "Ratio: our error divided by that of the best other method on the table, "
         "picked afterwards; below 1 is better. Rows left out at random are "
