@@ -26,10 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
+from benchmarks.data import NEARBY
 from priormtl import TaskGroupKFold, TaskKFold, TaskTimeSplit, tabular_model
 from priormtl.baselines import usual
 
-DATA = Path(os.environ.get("PRIORMTL_DATA", "/work/shared/data"))
+DATA = Path(os.environ.get("PRIORMTL_DATA", NEARBY))
 COVERAGE = 0.9
 RIVALS = {
     "ridge": "ridge-dummies",
